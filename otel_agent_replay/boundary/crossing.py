@@ -1,0 +1,215 @@
+"""A crossing while it happens, and the place in the run where it happens."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Protocol
+
+from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome
+
+if TYPE_CHECKING:
+    from otel_agent_replay.boundary.session import Session
+
+current: ContextVar[tuple[Session, Place] | None] = ContextVar("agent_replay_current", default=None)
+"""The session and place of the code that runs now; None outside a run."""
+
+
+class Answer(Protocol):
+    """What a source other than LIVE gives: the outcome to serve, and its turn in the recorded order."""
+
+    outcome: Outcome  # its payloads carry their data
+    origin_step: int | None  # the recorded step it came from
+
+    def settle(self) -> None:
+        """Block the calling thread until the recorded completion order allows this answer to end."""
+
+    async def settle_async(self) -> None:
+        """The same for a task; held for ever (until cancelled) when the recorded call was cancelled."""
+
+    def done(self) -> None:
+        """Told once the crossing has ended, so that the next in order may."""
+
+
+class Counters:
+    """The run's two counters; `next` on them is atomic under the interpreter lock."""
+
+    __slots__ = ("sequence", "step")
+
+    def __init__(self, first_sequence: int = 1, first_step: int = 1) -> None:
+        self.sequence = itertools.count(first_sequence)
+        self.step = itertools.count(first_step)
+
+
+class Place:
+    """Where in the run something is: the logical path, and the counters of what happened there.
+
+    `span` is free for the observer: it hangs its own record of the place there.
+    """
+
+    __slots__ = ("_children", "_counters", "kind", "name", "parent", "path", "sequence", "span", "step")
+
+    def __init__(self, kind: Kind, name: str, parent: Place | None, counters: Counters, occurrence: int = 0) -> None:
+        self.kind = kind
+        self.name = name
+        self.parent = parent
+        part = f"{kind.value}:{name}#{occurrence}"
+        self.path: tuple[str, ...] = (part,) if parent is None else (*parent.path, part)
+        self._counters = counters
+        self._children: dict[tuple[Kind, str], Iterator[int]] = {}
+        self.sequence = next(counters.sequence)
+        is_step = kind is Kind.CHECKPOINT or (kind.is_crossing and not kind.is_bulk)
+        self.step: int | None = next(counters.step) if is_step else None
+        self.span: Any = None
+
+    @classmethod
+    def root(cls, name: str) -> Place:
+        """Return the root place of a new run of agent `name`."""
+        return cls(Kind.RUN, name, None, Counters())
+
+    def child(self, kind: Kind, name: str) -> Place:
+        """Return a new place inside this one, numbered among its like."""
+        key = (kind, name)
+        counter = self._children.get(key)
+        if counter is None:
+            counter = self._children.setdefault(key, itertools.count())
+        return Place(kind, name, self, self._counters, next(counter))
+
+    def next_sequence(self) -> int:
+        """Return the next number in the run's order of begins, reads and ends."""
+        return next(self._counters.sequence)
+
+
+class _Strand:
+    """A thread of control: one task or thread, labelled by its parent's label and its number there."""
+
+    __slots__ = ("children", "label", "owner")
+
+    def __init__(self, label: str, owner: object) -> None:
+        self.label = label
+        self.owner = owner
+        self.children = itertools.count(1)
+
+
+_strand: ContextVar[_Strand | None] = ContextVar("agent_replay_strand", default=None)
+_running_loop = asyncio._get_running_loop
+
+
+def _owner() -> object:
+    loop = _running_loop()
+    if loop is not None:
+        task = asyncio.current_task(loop)
+        if task is not None:
+            return task
+    return threading.get_ident()
+
+
+def strand_label() -> str:
+    """Return the label of the running thread of control: "" for the run's first, "1", "1.2" ... below it.
+
+    Labels depend on the order in which tasks and threads are made, never on ids or times, so that a replay
+    finds the same ones.
+    """
+    owner = _owner()
+    strand = _strand.get()
+    if strand is None:
+        strand = _Strand("", owner)
+    elif strand.owner is None:  # made by `new_strand` for whoever runs it
+        strand.owner = owner
+        return strand.label
+    elif strand.owner == owner:
+        return strand.label
+    else:
+        number = next(strand.children)
+        strand = _Strand(f"{strand.label}.{number}" if strand.label else str(number), owner)
+    _strand.set(strand)
+    return strand.label
+
+
+def new_strand() -> object:
+    """Label a thread that is about to start, in its parent; run the thread's code in `within_strand` of it."""
+    strand_label()
+    parent = _strand.get()
+    if parent is None:
+        raise AssertionError("strand_label always sets a strand")
+    number = next(parent.children)
+    return _Strand(f"{parent.label}.{number}" if parent.label else str(number), None)
+
+
+def root_strand() -> object:
+    """Return the label of a run's first thread of control."""
+    return _Strand("", None)
+
+
+@contextmanager
+def within_strand(strand: object) -> Iterator[None]:
+    """Run the enclosed code under a label from `new_strand` or `root_strand`, in whatever thread or task this is."""
+    if not isinstance(strand, _Strand):
+        raise TypeError(f"a strand comes from new_strand() or root_strand(), not {strand!r}")
+    strand.owner = None
+    token = _strand.set(strand)
+    try:
+        yield
+    finally:
+        _strand.reset(token)
+
+
+class Crossing:
+    """One call across the boundary, from begin to end.
+
+    `answer` is None when the interceptor must call through; else it holds the outcome to serve. Exactly one
+    `finish` ends it; later ones are ignored, so that close, garbage collection and errors may all try.
+    """
+
+    __slots__ = ("_ended", "answer", "call", "place", "session", "source")
+
+    def __init__(self, session: Session, place: Place, call: Call, source: AnswerSource, answer: Answer | None) -> None:
+        self.session = session
+        self.place = place
+        self.call = call
+        self.source = source
+        self.answer = answer
+        self._ended = False
+
+    @property
+    def ended(self) -> bool:
+        """Whether `finish` was called."""
+        return self._ended
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Run the enclosed code as part of this crossing: what crosses in it becomes its child.
+
+        Never keep it open across a `yield` to foreign code.
+        """
+        token = current.set((self.session, self.place))
+        try:
+            with self.session.observer.inside(self.place):
+                yield
+        finally:
+            current.reset(token)
+
+    def finish(self, outcome: Outcome) -> None:
+        """End the crossing with `outcome`."""
+        if self._ended:
+            return
+        self._ended = True
+        try:
+            self.session.observer.ended(self, outcome)
+        finally:
+            if self.answer is not None:
+                self.answer.done()
+
+    def settle(self) -> None:
+        """Wait for the answer's turn in the recorded order; at once when live."""
+        if self.answer is not None:
+            self.answer.settle()
+
+    async def settle_async(self) -> None:
+        """Wait for the answer's turn in the recorded order, letting other tasks run; at once when live."""
+        if self.answer is not None:
+            await self.answer.settle_async()

@@ -1,0 +1,214 @@
+"""The active session: the one place where a crossing asks who answers it.
+
+An interceptor calls `active()`; with a session it builds a `Call` and asks `session.begin(call)` for a
+`Crossing`. The session walks the mode's cell (see `policy`) through its answerers and tells its observer
+what begins and ends. It contains no recording and no playback of its own: capture plugs in as an
+`Observer`, replay as an `Answerer`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+from otel_agent_replay.boundary.crossing import Answer, Crossing, Place, current, root_strand, strand_label, within_strand
+from otel_agent_replay.boundary.policy import Mode, OffTape
+from otel_agent_replay.errors import ReplayInterrupt
+from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome, Read
+from otel_agent_replay.payload.redaction import Redaction
+
+live_sessions = 0
+"""How many sessions are open in this process; 0 lets every hook return after one comparison."""
+_live_lock = threading.Lock()
+_implicit: Callable[[], tuple[Session, Place] | None] | None = None
+_suppressed: Callable[[], bool] | None = None
+
+
+def active() -> tuple[Session, Place] | None:
+    """Return the session and place of the running code, for bulk reads: None outside a run or in a closed one."""
+    if not live_sessions:
+        return None
+    here = current.get()
+    return None if here is None or here[0].closed else here
+
+
+def active_for_call() -> tuple[Session, Place] | None:
+    """Return the session and place that a crossing belongs to, or None when it is nobody's.
+
+    Unlike `active` it leaves the tracing library's own traffic alone and may open an implicit run (a service
+    that has tracing but no decorated agent).
+    """
+    if _suppressed is not None and _suppressed():
+        return None
+    here = current.get()
+    if here is not None and not here[0].closed:
+        return here
+    return None if _implicit is None else _implicit()
+
+
+def set_call_context(
+    *, implicit: Callable[[], tuple[Session, Place] | None] | None, suppressed: Callable[[], bool] | None
+) -> None:
+    """Set what `active_for_call` asks: who opens implicit runs, and whether the running code is an exporter's."""
+    global _implicit, _suppressed
+    _implicit = implicit
+    _suppressed = suppressed
+
+
+class Answerer(Protocol):
+    """A source of answers: a tape, a pool, fixtures. Implemented outside `boundary`."""
+
+    def answer(self, call: Call, place: Place) -> Answer | None:
+        """Return the answer to `call` made at `place`, or None when this source has none."""
+
+    def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
+        """Return the next recorded bulk read of that name there, or None."""
+
+    def departed(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:
+        """Return what to raise when nothing answered: `call` for a crossing, `read` for a bulk read."""
+
+
+class Observer(Protocol):
+    """Who is told what happens. Implemented outside `boundary`; must not raise, must not block."""
+
+    def began(self, crossing: Crossing) -> None:
+        """A crossing begins; its place, call and source are set."""
+
+    def ended(self, crossing: Crossing, outcome: Outcome) -> None:
+        """It ended. Called exactly once a crossing."""
+
+    def entered(self, place: Place, attributes: Mapping[str, Any]) -> None:
+        """A scope (`replay.step`) or checkpoint was opened."""
+
+    def left(self, place: Place, error: BaseException | None, attributes: Mapping[str, Any]) -> None:
+        """It was closed."""
+
+    def read(self, place: Place, read: Read) -> None:
+        """A bulk read was made at `place`."""
+
+    def inside(self, place: Place) -> AbstractContextManager[object]:
+        """Make the place's span the current one of the tracing library while its code runs."""
+
+
+class Session:
+    """One run's answer to "who answers this?".
+
+    `answerers` maps each answer source but LIVE to who gives it. All public methods may be called from any
+    thread or task of the run.
+    """
+
+    def __init__(
+        self,
+        *,
+        run_id: bytes,
+        root: Place,
+        mode: Mode,
+        observer: Observer,
+        redaction: Redaction,
+        answerers: Mapping[AnswerSource, Answerer] | None = None,
+    ) -> None:
+        self.run_id = run_id
+        self.root = root
+        self.mode = mode
+        self.observer = observer
+        self.redaction = redaction
+        self.answerers: Mapping[AnswerSource, Answerer] = answerers or {}
+        self.interrupt: ReplayInterrupt | None = None
+        self.closed = False
+        self._strand = root_strand()
+
+    def begin(self, call: Call, place: Place) -> Crossing:
+        """Ask who answers `call`, made inside `place`; tell the observer that it begins.
+
+        Returns a crossing whose `answer` is None when the interceptor must call through. Raises the
+        session's interrupt when nobody may answer, and again on every later call: a replay that has departed
+        stays departed, whatever the agent's code catches.
+        """
+        if self.interrupt is not None:
+            raise self.interrupt
+        child = place.child(call.kind, call.name)
+        for source in self.mode.sources(call.kind, call.side_effect):
+            if source is AnswerSource.LIVE:
+                answer = None
+            else:
+                answer = self.answerers[source].answer(call, child)
+                if answer is None:
+                    continue
+            crossing = Crossing(self, child, call, source, answer)
+            self.observer.began(crossing)
+            return crossing
+        raise self._stop(call, child, None)
+
+    def answer_read(self, kind: Kind, name: str) -> Read | None:
+        """Return the tape's read, or None when the caller must read live and then call `observe_read`."""
+        if self.interrupt is not None:
+            raise self.interrupt
+        place, strand = self.here()
+        for source in self.mode.cells[(kind, None)]:
+            if source is AnswerSource.LIVE:
+                return None
+            read = self.answerers[source].read(kind, name, place, strand)
+            if read is not None:
+                self.observer.read(place, read)
+                return read
+        raise self._stop(None, place, (kind, name))
+
+    def observe_read(self, kind: Kind, name: str, value: Any, *, masked: bool = False) -> None:
+        """Tell the observer of a live read."""
+        place, strand = self.here()
+        self.observer.read(place, Read(kind, name, value, strand, place.next_sequence(), masked))
+
+    def here(self) -> tuple[Place, str]:
+        """Return the current place in this session and the label of the thread of control."""
+        here = current.get()
+        place = here[1] if here is not None and here[0] is self else self.root
+        return place, strand_label()
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """Run the enclosed code as the root of this run, on its first strand."""
+        token = current.set((self, self.root))
+        try:
+            with within_strand(self._strand), self.observer.inside(self.root):
+                yield
+        finally:
+            current.reset(token)
+
+    @contextmanager
+    def scope(self, place: Place, attributes: Mapping[str, Any]) -> Iterator[Place]:
+        """Run the enclosed code inside a child place that is no crossing (`replay.step`)."""
+        self.observer.entered(place, attributes)
+        token = current.set((self, place))
+        try:
+            with self.observer.inside(place):
+                yield place
+        except BaseException as error:
+            self.observer.left(place, error, {})
+            raise
+        else:
+            self.observer.left(place, None, {})
+        finally:
+            current.reset(token)
+
+    def _stop(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:
+        if self.mode.off_tape is not OffTape.STOP:
+            raise AssertionError(f"mode {self.mode.name} left a crossing without an answer: {place.path}")
+        first = next(iter(self.answerers.values()))
+        self.interrupt = first.departed(call, place, read)
+        return self.interrupt
+
+    def open(self) -> None:
+        """Count this session as live, so that hooks look for it."""
+        global live_sessions
+        with _live_lock:
+            live_sessions += 1
+
+    def close(self) -> None:
+        """End the session; later crossings of its threads go live and are counted as late by the observer."""
+        global live_sessions
+        with _live_lock:
+            if not self.closed:
+                self.closed = True
+                live_sessions -= 1

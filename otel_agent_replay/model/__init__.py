@@ -1,0 +1,73 @@
+"""The words everyone shares, as pure data: kinds, runs, spans, exchanges, payloads, losses.
+
+Nothing here does I/O, knows a storage format or imports another room of the project.
+"""
+
+from otel_agent_replay.model.exchange import (
+    Call,
+    Chunk,
+    Failure,
+    FailurePhase,
+    HttpRequestHead,
+    HttpResponseHead,
+    Outcome,
+    OutcomeStatus,
+)
+from otel_agent_replay.model.identity import RunId, format_run_id, new_run_id, new_span_id, new_trace_id, run_started_ms
+from otel_agent_replay.model.kinds import AnswerSource, CaptureLevel, EdgeBasis, Fidelity, Kind, SideEffect
+from otel_agent_replay.model.loss import Loss, LossReason
+from otel_agent_replay.model.payload import EMPTY_DIGEST, MediaType, Payload, digest_of
+from otel_agent_replay.model.recorded import Node, Read, RecordedRun, RecordedSpan
+from otel_agent_replay.model.run import Coverage, CoverageEntry, Run, RunStatus, Versions
+from otel_agent_replay.model.span import (
+    AttributeValue,
+    InstrumentationScope,
+    Resource,
+    Span,
+    SpanEvent,
+    SpanLink,
+)
+
+__all__ = [
+    "EMPTY_DIGEST",
+    "AnswerSource",
+    "AttributeValue",
+    "Call",
+    "CaptureLevel",
+    "Chunk",
+    "Coverage",
+    "CoverageEntry",
+    "EdgeBasis",
+    "Failure",
+    "FailurePhase",
+    "Fidelity",
+    "HttpRequestHead",
+    "HttpResponseHead",
+    "InstrumentationScope",
+    "Kind",
+    "Loss",
+    "LossReason",
+    "MediaType",
+    "Node",
+    "Outcome",
+    "OutcomeStatus",
+    "Payload",
+    "Read",
+    "RecordedRun",
+    "RecordedSpan",
+    "Resource",
+    "Run",
+    "RunId",
+    "RunStatus",
+    "SideEffect",
+    "Span",
+    "SpanEvent",
+    "SpanLink",
+    "Versions",
+    "digest_of",
+    "format_run_id",
+    "new_run_id",
+    "new_span_id",
+    "new_trace_id",
+    "run_started_ms",
+]

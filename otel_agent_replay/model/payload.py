@@ -1,0 +1,48 @@
+"""Bytes behind a digest."""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+from dataclasses import dataclass
+
+_sha256 = hashlib.sha256
+
+
+def digest_of(data: bytes) -> bytes:
+    """Return the SHA-256 of `data`: 32 bytes, the name of a payload everywhere."""
+    return _sha256(data).digest()
+
+
+EMPTY_DIGEST = digest_of(b"")
+
+
+class MediaType(str, enum.Enum):
+    """What a payload's bytes are. Written as is into the lake."""
+
+    JSON = "application/json"
+    EVENT_STREAM = "text/event-stream"
+    BYTES = "application/octet-stream"
+    VALUE = "application/vnd.agent-replay.value+json"  # payload.codec's typed JSON
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Payload:
+    """Bytes with their digest; `data` is None when only the digest was kept (capture level `digest`)."""
+
+    digest: bytes
+    data: bytes | None
+    media_type: str
+    size: int
+
+    @classmethod
+    def of(cls, data: bytes, media_type: str) -> Payload:
+        """Return the payload of `data`, digest computed."""
+        return cls(_sha256(data).digest(), data, media_type, len(data))
+
+    def without_data(self) -> Payload:
+        """Return the same payload with the digest only."""
+        return Payload(self.digest, None, self.media_type, self.size)

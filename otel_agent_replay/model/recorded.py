@@ -1,0 +1,96 @@
+"""A run as it comes out of the lake: spans, the replay side of each, and its payloads on demand.
+
+This is what playback, comparison and reports take in; none of them knows where it was stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from otel_agent_replay.model.exchange import Call, Outcome
+from otel_agent_replay.model.kinds import AnswerSource, Fidelity, Kind, SideEffect
+from otel_agent_replay.model.loss import Loss
+from otel_agent_replay.model.run import Run
+from otel_agent_replay.model.span import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One bulk read: a clock, a draw, an identifier, an environment variable.
+
+    `name` is the function (`time.time`) or `os.environ[NAME]`; `strand` labels the thread of control inside
+    the span ("" for the one that opened it). `value` is int, float, str, bytes or None (a missing variable);
+    `masked` tells that redaction replaced it.
+    """
+
+    kind: Kind
+    name: str
+    value: int | float | str | bytes | None
+    strand: str = ""
+    sequence: int = 0
+    masked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The replay side of a span of ours: where it lies in the run, what was asked, what came back.
+
+    `path` is the logical place: one `kind:name#occurrence` part per ancestor, root first, itself last; ids and
+    times have no part in it. `step` rises by one as steps begin (None for scopes); `sequence` and
+    `end_sequence` order all begins and ends of the run (`end_sequence` 0: never ended).
+    """
+
+    run_id: bytes
+    kind: Kind
+    name: str
+    path: tuple[str, ...]
+    sequence: int
+    end_sequence: int = 0
+    step: int | None = None
+    side_effect: SideEffect = SideEffect.NONE
+    source: AnswerSource = AnswerSource.LIVE
+    fidelity: Fidelity = Fidelity.WIRE
+    call: Call | None = None
+    outcome: Outcome | None = None
+    reads: Sequence[Read] = ()
+    strand: str = ""
+    origin_step: int | None = None
+    key_id: str = ""
+
+    @property
+    def parent_path(self) -> tuple[str, ...]:
+        """The path of the node that contains this one."""
+        return self.path[:-1]
+
+    @property
+    def occurrence(self) -> int:
+        """Its number among the siblings of the same kind and name, from 0."""
+        return int(self.path[-1].rpartition("#")[2])
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedSpan:
+    """A span with its replay side; `node` is None for a span that another instrumentation emitted."""
+
+    span: Span
+    node: Node | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRun:
+    """A whole run. `spans` come in order of `sequence`, then start time.
+
+    `payload(digest)` returns the bytes behind a digest, or None when they were never kept or are gone.
+    Payload objects inside the nodes may come with `data` None until asked for through it.
+    """
+
+    run: Run
+    spans: Sequence[RecordedSpan]
+    payload: Callable[[bytes], bytes | None]
+    losses: Sequence[Loss] = field(default_factory=tuple)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """The replay sides, in order."""
+        return [recorded.node for recorded in self.spans if recorded.node is not None]

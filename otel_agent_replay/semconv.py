@@ -1,0 +1,108 @@
+"""Every attribute key that is written or read, with a line of meaning.
+
+`agent_replay.*` is ours; its table with types and units is `proto/README.md`. `gen_ai.*` follows the
+semantic conventions of semantic-conventions-genai v0.1.0 (status: development), kept here by hand
+because upstream still moves and its Python constants lag behind.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SCOPE_NAME: Final = "otel_agent_replay"  # instrumentation scope of the spans we emit
+
+# --- ours: on the span that every backend sees (small) ---
+RUN_ID: Final = "agent_replay.run.id"  # 32 hex digits; on every span of ours
+RUN_MODE: Final = "agent_replay.run.mode"  # record, exact, ...
+RUN_ORIGIN: Final = "agent_replay.run.origin_id"  # run that a replay came from
+RUN_STATUS: Final = "agent_replay.run.status"  # ok, error, departed
+REPLAY: Final = "agent_replay.replay"  # true on everything a replay emits
+STEP: Final = "agent_replay.step"  # place in the run, from 1
+KIND: Final = "agent_replay.kind"  # Kind
+PATH: Final = "agent_replay.path"  # logical place, parts joined by "/"
+SIDE_EFFECT: Final = "agent_replay.side_effect"  # SideEffect
+SOURCE: Final = "agent_replay.source"  # AnswerSource
+REQUEST_DIGEST: Final = "agent_replay.request.digest"  # hex SHA-256 of the request payload
+RESULT_DIGEST: Final = "agent_replay.result.digest"  # hex SHA-256 of the result payload
+OUTCOME: Final = "agent_replay.outcome"  # OutcomeStatus
+ROUND_TRIPS: Final = "agent_replay.round_trips"  # false when a value could not be kept whole
+NOTES: Final = "agent_replay.notes"  # what was lost, one sentence each
+IDEMPOTENCY_KEY: Final = "agent_replay.idempotency_key"
+CLOSED_EARLY: Final = "agent_replay.closed_early"  # the reader left the body before its end
+MALFORMED: Final = "agent_replay.malformed"  # provider output we could not parse: why
+PROTOCOL: Final = "agent_replay.protocol"  # openai.chat_completions, openai.responses, anthropic.messages
+CHECKPOINT_NAME: Final = "agent_replay.checkpoint.name"
+CHECKPOINT_RESUMABLE: Final = "agent_replay.checkpoint.resumable"
+CHECKPOINT_UNSAFE_REASONS: Final = "agent_replay.checkpoint.unsafe_reasons"
+DECISION_NAME: Final = "agent_replay.decision.name"
+APPROVAL_NAME: Final = "agent_replay.approval.name"
+COST_USD: Final = "agent_replay.cost.usd"  # float, by genai-prices
+VERSION_AGENT: Final = "agent_replay.version.agent"
+VERSION_PROMPT: Final = "agent_replay.version.prompt"
+VERSION_TOOL_SCHEMA: Final = "agent_replay.version.tool_schema"
+VERSION_MODEL_ROUTE: Final = "agent_replay.version.model_route"
+VERSION_POLICY: Final = "agent_replay.version.policy"
+VERSION_INDEX: Final = "agent_replay.version.index"
+VERSION_CODE: Final = "agent_replay.version.code"
+
+# --- ours: heavy, beside the span (on it only with `inline`) ---
+REQUEST_BODY: Final = "agent_replay.request.body"
+RESULT_BODY: Final = "agent_replay.result.body"
+READS: Final = "agent_replay.reads"
+
+# --- gen_ai.* ---
+OPERATION_NAME: Final = "gen_ai.operation.name"
+PROVIDER_NAME: Final = "gen_ai.provider.name"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
+AGENT_NAME: Final = "gen_ai.agent.name"
+AGENT_VERSION: Final = "gen_ai.agent.version"
+PROMPT_NAME: Final = "gen_ai.prompt.name"
+PROMPT_VERSION: Final = "gen_ai.prompt.version"
+DATA_SOURCE_ID: Final = "gen_ai.data_source.id"
+OUTPUT_TYPE: Final = "gen_ai.output.type"
+REQUEST_MODEL: Final = "gen_ai.request.model"
+REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
+REQUEST_TOP_P: Final = "gen_ai.request.top_p"
+REQUEST_TOP_K: Final = "gen_ai.request.top_k"
+REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
+REQUEST_STOP_SEQUENCES: Final = "gen_ai.request.stop_sequences"
+REQUEST_FREQUENCY_PENALTY: Final = "gen_ai.request.frequency_penalty"
+REQUEST_PRESENCE_PENALTY: Final = "gen_ai.request.presence_penalty"
+REQUEST_SEED: Final = "gen_ai.request.seed"
+REQUEST_CHOICE_COUNT: Final = "gen_ai.request.choice.count"
+REQUEST_STREAM: Final = "gen_ai.request.stream"
+REQUEST_PREVIOUS_RESPONSE_ID: Final = "gen_ai.request.previous_response.id"
+REQUEST_REASONING_LEVEL: Final = "gen_ai.request.reasoning.level"
+RESPONSE_ID: Final = "gen_ai.response.id"
+RESPONSE_MODEL: Final = "gen_ai.response.model"
+RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+RESPONSE_TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"  # seconds
+USAGE_INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+USAGE_OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+USAGE_CACHE_READ_INPUT_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+USAGE_CACHE_WRITE_INPUT_TOKENS: Final = "gen_ai.usage.cache_write.input_tokens"
+USAGE_REASONING_OUTPUT_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
+INPUT_MESSAGES: Final = "gen_ai.input.messages"
+OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
+SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
+TOOL_DEFINITIONS: Final = "gen_ai.tool.definitions"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+TOOL_CALL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+TOOL_CALL_RESULT: Final = "gen_ai.tool.call.result"
+RETRIEVAL_QUERY: Final = "gen_ai.retrieval.query.text"
+RETRIEVAL_DOCUMENTS: Final = "gen_ai.retrieval.documents"
+OPENAI_SERVICE_TIER: Final = "openai.response.service_tier"
+OPENAI_SYSTEM_FINGERPRINT: Final = "openai.response.system_fingerprint"
+
+# --- general ---
+SERVICE_NAME: Final = "service.name"
+ERROR_TYPE: Final = "error.type"
+HTTP_METHOD: Final = "http.request.method"
+HTTP_STATUS: Final = "http.response.status_code"
+SERVER_ADDRESS: Final = "server.address"
+SERVER_PORT: Final = "server.port"
+URL_FULL: Final = "url.full"
+EXCEPTION_TYPE: Final = "exception.type"
+EXCEPTION_MESSAGE: Final = "exception.message"

@@ -1,0 +1,1 @@
+"""Generated protobuf messages and how they map to the model. No I/O."""
