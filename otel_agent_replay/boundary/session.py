@@ -9,14 +9,22 @@ what begins and ends. It contains no recording and no playback of its own: captu
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
-from otel_agent_replay.boundary.crossing import Answer, Crossing, Place, current, root_strand, strand_label, within_strand
+from otel_agent_replay.boundary.crossing import (
+    Answer,
+    Crossing,
+    Place,
+    current,
+    root_strand,
+    strand_label,
+    within_strand,
+)
 from otel_agent_replay.boundary.policy import Mode, OffTape
 from otel_agent_replay.errors import ReplayInterrupt
-from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome, Read
+from otel_agent_replay.model import AnswerSource, Call, Chunk, HttpResponseHead, Kind, Loss, Outcome, Read
 from otel_agent_replay.payload.redaction import Redaction
 
 live_sessions = 0
@@ -87,6 +95,22 @@ class Observer(Protocol):
 
     def read(self, place: Place, read: Read) -> None:
         """A bulk read was made at `place`."""
+
+    def sent(self, crossing: Crossing) -> None:
+        """A request body that was streamed is now known: `crossing.call` was replaced by the complete call.
+
+        Comes at most once, between `began` and `ended`.
+        """
+
+    def partial(self, crossing: Crossing, head: HttpResponseHead, data: bytes, chunks: Sequence[Chunk]) -> None:
+        """A part of a long body that is still arriving, redacted: what came since the last part.
+
+        Once a part of a body was told, all of it is told in parts, the last one just before `ended`; the
+        outcome's `result` then has the digest and size of the whole and no data, and its `chunks` are empty.
+        """
+
+    def lost(self, loss: Loss) -> None:
+        """Something that crossed was not, or not wholly, kept."""
 
     def inside(self, place: Place) -> AbstractContextManager[object]:
         """Make the place's span the current one of the tracing library while its code runs."""
