@@ -87,3 +87,8 @@ class SegmentFile:
                 os.close(fd)
         except OSError:
             self.broken = True
+
+
+def segment_name(writer: str, number: int) -> str:
+    """Return a segment's name without suffix: the segments of a writer sort in order of their numbers."""
+    return f"{writer}-{number:06d}"

@@ -170,6 +170,8 @@ class Exchange(google.protobuf.message.Message):
     IDEMPOTENCY_KEY_FIELD_NUMBER: builtins.int
     REQUEST_MEDIA_TYPE_FIELD_NUMBER: builtins.int
     RESULT_MEDIA_TYPE_FIELD_NUMBER: builtins.int
+    REQUEST_SIZE_FIELD_NUMBER: builtins.int
+    RESULT_SIZE_FIELD_NUMBER: builtins.int
     closed_early: builtins.bool
     result_altered: builtins.bool
     """a secret was masked inside: not byte for byte what came"""
@@ -180,6 +182,10 @@ class Exchange(google.protobuf.message.Message):
     idempotency_key: builtins.str
     request_media_type: builtins.str
     result_media_type: builtins.str
+    request_size: builtins.int
+    """bytes, also where only the digest was kept"""
+    result_size: builtins.int
+    """bytes, the same"""
     @property
     def request(self) -> global___HttpRequestHead: ...
     @property
@@ -211,8 +217,10 @@ class Exchange(google.protobuf.message.Message):
         idempotency_key: builtins.str = ...,
         request_media_type: builtins.str = ...,
         result_media_type: builtins.str = ...,
+        request_size: builtins.int = ...,
+        result_size: builtins.int = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["chunking", b"chunking", "failure", b"failure", "request", b"request", "response", b"response"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["chunking", b"chunking", "closed_early", b"closed_early", "failure", b"failure", "idempotency_key", b"idempotency_key", "request", b"request", "request_incomplete", b"request_incomplete", "request_media_type", b"request_media_type", "request_notes", b"request_notes", "response", b"response", "result_altered", b"result_altered", "result_incomplete", b"result_incomplete", "result_media_type", b"result_media_type", "result_notes", b"result_notes", "trailers", b"trailers"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["chunking", b"chunking", "closed_early", b"closed_early", "failure", b"failure", "idempotency_key", b"idempotency_key", "request", b"request", "request_incomplete", b"request_incomplete", "request_media_type", b"request_media_type", "request_notes", b"request_notes", "request_size", b"request_size", "response", b"response", "result_altered", b"result_altered", "result_incomplete", b"result_incomplete", "result_media_type", b"result_media_type", "result_notes", b"result_notes", "result_size", b"result_size", "trailers", b"trailers"]) -> None: ...
 
 global___Exchange = Exchange

@@ -434,6 +434,7 @@ class Read(google.protobuf.message.Message):
     NUMBER_FIELD_NUMBER: builtins.int
     TEXT_FIELD_NUMBER: builtins.int
     DATA_FIELD_NUMBER: builtins.int
+    NESTED_FIELD_NUMBER: builtins.int
     kind: builtins.str
     name: builtins.str
     strand: builtins.str
@@ -443,6 +444,8 @@ class Read(google.protobuf.message.Message):
     number: builtins.float
     text: builtins.str
     data: builtins.bytes
+    nested: builtins.bytes
+    """payload codec's typed JSON, for everything else (integers beyond 64 bits)"""
     def __init__(
         self,
         *,
@@ -455,10 +458,11 @@ class Read(google.protobuf.message.Message):
         number: builtins.float = ...,
         text: builtins.str = ...,
         data: builtins.bytes = ...,
+        nested: builtins.bytes = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["data", b"data", "integer", b"integer", "number", b"number", "text", b"text", "value", b"value"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["data", b"data", "integer", b"integer", "kind", b"kind", "masked", b"masked", "name", b"name", "number", b"number", "sequence", b"sequence", "strand", b"strand", "text", b"text", "value", b"value"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["value", b"value"]) -> typing.Literal["integer", "number", "text", "data"] | None: ...
+    def HasField(self, field_name: typing.Literal["data", b"data", "integer", b"integer", "nested", b"nested", "number", b"number", "text", b"text", "value", b"value"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["data", b"data", "integer", b"integer", "kind", b"kind", "masked", b"masked", "name", b"name", "nested", b"nested", "number", b"number", "sequence", b"sequence", "strand", b"strand", "text", b"text", "value", b"value"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["value", b"value"]) -> typing.Literal["integer", "number", "text", "data", "nested"] | None: ...
 
 global___Read = Read
 
