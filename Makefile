@@ -15,7 +15,7 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 	touch $(STAMP)
 
 demo: setup
-	$(BIN)/agent-replay demo --full
+	$(BIN)/python -m otel_agent_replay.demo build/demo
 
 test: setup
 	$(BIN)/python -m pytest -n auto

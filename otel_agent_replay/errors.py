@@ -12,6 +12,7 @@
     ReplayInterrupt(BaseException)
     ├── ReplayDeparture           the code left its tape
     ├── TapeEnded                 the recording itself ends here: its process died
+    ├── TapeUnreadable            the recorded answer is there but its bytes are missing or damaged
     └── FenceViolation            the code tried to leave the process during a replay
 
 `ReplayInterrupt` derives from BaseException so that an agent's `except Exception` cannot hide it. Errors
@@ -184,6 +185,20 @@ class TapeEnded(ReplayInterrupt):
         return (type(self), (self.step, self.what))
 
 
+class TapeUnreadable(ReplayInterrupt):
+    """The recorded answer of step `step` cannot be served (`why`), so nothing can be said of what follows."""
+
+    code = "tape_unreadable"
+
+    def __init__(self, step: int | None, why: str) -> None:
+        self.step = step
+        self.why = why
+        super().__init__(f"the recorded answer of step {step} cannot be served: {why}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.step, self.why))
+
+
 class FenceViolation(ReplayInterrupt):
     """The code tried to leave the process during a replay.
 
@@ -197,8 +212,8 @@ class FenceViolation(ReplayInterrupt):
         self.location = location
         self.fence = fence
         super().__init__(
-            f"{attempt} at {location} was refused by the {fence} fence: an exact replay is offline. Declare the call as "
-            "a tool (`@replay.tool`) so that it is recorded, or allow it by name"
+            f"{attempt} at {location} was refused by the {fence} fence: an exact replay is offline. Declare the call "
+            "as a tool (`@replay.tool`) so that it is recorded, or allow it by name"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import itertools
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome
 
@@ -51,12 +52,13 @@ class Place:
     `span` is free for the observer: it hangs its own record of the place there.
     """
 
-    __slots__ = ("_children", "_counters", "kind", "name", "parent", "path", "sequence", "span", "step")
+    __slots__ = ("_children", "_counters", "kind", "name", "occurrence", "parent", "path", "sequence", "span", "step")
 
     def __init__(self, kind: Kind, name: str, parent: Place | None, counters: Counters, occurrence: int = 0) -> None:
         self.kind = kind
         self.name = name
         self.parent = parent
+        self.occurrence = occurrence
         part = f"{kind.value}:{name}#{occurrence}"
         self.path: tuple[str, ...] = (part,) if parent is None else (*parent.path, part)
         self._counters = counters
@@ -85,59 +87,87 @@ class Place:
 
 
 class _Strand:
-    """A thread of control: one task or thread, labelled by its parent's label and its number there."""
+    """A thread of control: one task or thread, labelled by its parent's label and its number there.
 
-    __slots__ = ("children", "label", "owner")
+    `owner` is whoever runs it: a thread's token, a weak reference to a task, or None until someone claims it.
+    """
 
-    def __init__(self, label: str, owner: object) -> None:
+    __slots__ = ("children", "label", "owner", "parent")
+
+    def __init__(self, label: str, owner: object, parent: _Strand | None = None) -> None:
         self.label = label
         self.owner = owner
+        self.parent = parent
         self.children = itertools.count(1)
+
+    def child(self) -> _Strand:
+        """Return a new strand below this one, numbered among its like."""
+        number = next(self.children)
+        return _Strand(f"{self.label}.{number}" if self.label else str(number), None, self)
+
+    def is_below(self, other: _Strand) -> bool:
+        """Whether `other` is among its ancestors."""
+        above = self.parent
+        while above is not None and above is not other:
+            above = above.parent
+        return above is other
+
+
+class _Thread(threading.local):
+    """What belongs to the running thread: a token that no later thread can have, and the strand it was given."""
+
+    def __init__(self) -> None:
+        self.token = object()
+        self.given: _Strand | None = None
 
 
 _strand: ContextVar[_Strand | None] = ContextVar("agent_replay_strand", default=None)
+_thread = _Thread()
 _running_loop = asyncio._get_running_loop
+_current_task = asyncio.current_task
 
 
-def _owner() -> object:
+def _task() -> asyncio.Task[Any] | None:
     loop = _running_loop()
-    if loop is not None:
-        task = asyncio.current_task(loop)
-        if task is not None:
-            return task
-    return threading.get_ident()
+    return None if loop is None else _current_task(loop)
+
+
+def _claimed() -> _Strand:
+    """Return the running code's strand, made its own if it was nobody's."""
+    task = _task()
+    strand = _strand.get()
+    if strand is None:
+        strand = _Strand("", None)
+    else:
+        owner = strand.owner
+        if owner is not None:
+            if task is None:
+                if owner is _thread.token:
+                    return strand
+                # A worker runs in a copy of its caller's context; the strand it was given lies beside that.
+                given = _thread.given
+                strand = given if given is not None and given.is_below(strand) else strand.child()
+            elif type(owner) is weakref.ref and owner() is task:
+                return strand
+            else:
+                strand = strand.child()
+    strand.owner = _thread.token if task is None else weakref.ref(task)
+    _strand.set(strand)
+    return strand
 
 
 def strand_label() -> str:
     """Return the label of the running thread of control: "" for the run's first, "1", "1.2" ... below it.
 
-    Labels depend on the order in which tasks and threads are made, never on ids or times, so that a replay
-    finds the same ones.
+    Labels depend on the order in which tasks and threads are made (`new_strand`), else on the order in which
+    they first ask, never on ids or times, so that a replay finds the same ones.
     """
-    owner = _owner()
-    strand = _strand.get()
-    if strand is None:
-        strand = _Strand("", owner)
-    elif strand.owner is None:  # made by `new_strand` for whoever runs it
-        strand.owner = owner
-        return strand.label
-    elif strand.owner == owner:
-        return strand.label
-    else:
-        number = next(strand.children)
-        strand = _Strand(f"{strand.label}.{number}" if strand.label else str(number), owner)
-    _strand.set(strand)
-    return strand.label
+    return _claimed().label
 
 
 def new_strand() -> object:
-    """Label a thread that is about to start, in its parent; run the thread's code in `within_strand` of it."""
-    strand_label()
-    parent = _strand.get()
-    if parent is None:
-        raise AssertionError("strand_label always sets a strand")
-    number = next(parent.children)
-    return _Strand(f"{parent.label}.{number}" if parent.label else str(number), None)
+    """Label a thread or task that is about to start, in its parent; run its code in `within_strand` of it."""
+    return _claimed().child()
 
 
 def root_strand() -> object:
@@ -151,9 +181,27 @@ def within_strand(strand: object) -> Iterator[None]:
     if not isinstance(strand, _Strand):
         raise TypeError(f"a strand comes from new_strand() or root_strand(), not {strand!r}")
     strand.owner = None
+    before = _thread.given
+    in_thread = _task() is None
     token = _strand.set(strand)
+    if in_thread:
+        _thread.given = strand
     try:
         yield
+    finally:
+        if in_thread:
+            _thread.given = before
+        _strand.reset(token)
+
+
+_T = TypeVar("_T")
+
+
+def handing_over(strand: object, make: Callable[[], _T]) -> _T:
+    """Return `make()`, which copies this context into a new task; the task's code then runs under `strand`."""
+    token = _strand.set(cast("_Strand", strand))
+    try:
+        return make()
     finally:
         _strand.reset(token)
 

@@ -37,10 +37,11 @@ class Mode:
         return self.cells[(kind, None)] if cell is None else cell
 
 
-_CROSSINGS = tuple(kind for kind in Kind if kind.is_crossing)
+# A checkpoint crosses nothing, but its state is held against the tape like a request.
+_ANSWERED = (*(kind for kind in Kind if kind.is_crossing), Kind.CHECKPOINT)
 
-RECORD = Mode("record", {(kind, None): (AnswerSource.LIVE,) for kind in _CROSSINGS}, OffTape.NOT_APPLICABLE)
+RECORD = Mode("record", {(kind, None): (AnswerSource.LIVE,) for kind in _ANSWERED}, OffTape.NOT_APPLICABLE)
 
-EXACT = Mode("exact", {(kind, None): (AnswerSource.TAPE,) for kind in _CROSSINGS}, OffTape.STOP)
+EXACT = Mode("exact", {(kind, None): (AnswerSource.TAPE,) for kind in _ANSWERED}, OffTape.STOP)
 
 MODES: Mapping[str, Mode] = {mode.name: mode for mode in (RECORD, EXACT)}

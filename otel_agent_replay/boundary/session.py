@@ -30,7 +30,7 @@ from otel_agent_replay.payload.redaction import Redaction
 live_sessions = 0
 """How many sessions are open in this process; 0 lets every hook return after one comparison."""
 _live_lock = threading.Lock()
-_implicit: Callable[[], tuple[Session, Place] | None] | None = None
+_implicit: Callable[[bool], tuple[Session, Place] | None] | None = None
 _suppressed: Callable[[], bool] | None = None
 
 
@@ -42,22 +42,28 @@ def active() -> tuple[Session, Place] | None:
     return None if here is None or here[0].closed else here
 
 
-def active_for_call() -> tuple[Session, Place] | None:
+def active_for_call(*, opens: bool = True) -> tuple[Session, Place] | None:
     """Return the session and place that a crossing belongs to, or None when it is nobody's.
 
-    Unlike `active` it leaves the tracing library's own traffic alone and may open an implicit run (a service
-    that has tracing but no decorated agent).
+    Unlike `active` it leaves the tracing library's own traffic alone and, with `opens`, may open an implicit
+    run (a service that has tracing but no decorated agent). Plain HTTP asks with `opens` False, so that a service
+    that calls no model is not recorded.
     """
     if _suppressed is not None and _suppressed():
         return None
     here = current.get()
     if here is not None and not here[0].closed:
         return here
-    return None if _implicit is None else _implicit()
+    return None if _implicit is None else _implicit(opens)
+
+
+def opens_implicit_runs() -> bool:
+    """Whether a model call outside any run would open one."""
+    return _implicit is not None
 
 
 def set_call_context(
-    *, implicit: Callable[[], tuple[Session, Place] | None] | None, suppressed: Callable[[], bool] | None
+    *, implicit: Callable[[bool], tuple[Session, Place] | None] | None, suppressed: Callable[[], bool] | None
 ) -> None:
     """Set what `active_for_call` asks: who opens implicit runs, and whether the running code is an exporter's."""
     global _implicit, _suppressed

@@ -65,7 +65,9 @@ class Call:
         head = self.head
         if head is None:
             return self.request.digest
-        meaning = sorted(f"{name.lower()}:{value}" for name, value in head.headers if name.lower() in MEANINGFUL_HEADERS)
+        meaning = sorted(
+            f"{name.lower()}:{value}" for name, value in head.headers if name.lower() in MEANINGFUL_HEADERS
+        )
         line = "\n".join((head.method.upper(), head.url, *meaning))
         return hashlib.sha256(line.encode("utf-8", "surrogatepass") + b"\0" + self.request.digest).digest()
 

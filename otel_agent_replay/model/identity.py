@@ -17,13 +17,13 @@ RunId = NewType("RunId", bytes)
 
 # Bound at import, before any interception: our own ids must neither be recorded nor replayed.
 _time_ns = time.time_ns
-_bits = random.Random(int.from_bytes(os.urandom(16), "big")).getrandbits
+_bits = random.Random(int.from_bytes(os.urandom(16), "big")).getrandbits  # noqa: S311 - identifiers, not secrets
 
 
 def _reseed_in_child() -> None:
     """Give a forked child its own stream, else parent and child would draw the same ids."""
     global _bits
-    _bits = random.Random(int.from_bytes(os.urandom(16), "big")).getrandbits
+    _bits = random.Random(int.from_bytes(os.urandom(16), "big")).getrandbits  # noqa: S311 - identifiers, not secrets
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,0 +1,1 @@
+"""Holds the `sitecustomize` shim that a recorded or replayed child process starts with."""

@@ -1,0 +1,296 @@
+"""Declared functions as crossings: tools, decisions, retrievers, approvals.
+
+One `Declaration` a function; `call`, `call_async`, `iterate` and `iterate_async` are the four fronts over the
+same three steps: describe the call, run or serve it, end the crossing. Arguments are taken by value before
+the function runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from otel_agent_replay.boundary.crossing import Crossing, Place
+from otel_agent_replay.boundary.failures import recorded_failure
+from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.model import (
+    Call,
+    FailurePhase,
+    Kind,
+    MediaType,
+    Outcome,
+    OutcomeStatus,
+    Payload,
+    SideEffect,
+)
+from otel_agent_replay.payload.codec import decode, encode
+from otel_agent_replay.payload.failure import rebuild
+
+_VALUE = MediaType.VALUE.value
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a decorated function was declared to be.
+
+    `parameters` are its positional parameter names without self; `is_method` tells that the first argument is
+    the instance, which is not recorded. `idempotency_key` is a parameter name or a function of the arguments.
+    """
+
+    kind: Kind
+    name: str
+    side_effect: SideEffect
+    function: Callable[..., Any]
+    parameters: tuple[str, ...]
+    is_method: bool = False
+    idempotency_key: str | Callable[..., str] | None = None
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+    def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the call's arguments by parameter name, extra positional ones as `*args`."""
+        given = args[1:] if self.is_method else args
+        named = dict(zip(self.parameters, given))  # noqa: B905 - the rest is `*args`
+        if len(given) > len(self.parameters):
+            named["*args"] = list(given[len(self.parameters) :])
+        named.update(kwargs)
+        return named
+
+    def describe(self, session: Session, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+        """Return the redacted call, arguments taken by value now."""
+        encoded = encode(self.arguments(args, kwargs))
+        key = self.idempotency_key
+        if key is None:
+            text = ""
+        elif callable(key):
+            text = str(key(*args, **kwargs))
+        else:
+            text = str(self.arguments(args, kwargs).get(key, ""))
+        return Call(
+            kind=self.kind,
+            name=self.name,
+            side_effect=self.side_effect,
+            request=Payload.of(session.redaction.value_bytes(encoded.data), _VALUE),
+            attributes=self.attributes,
+            idempotency_key=session.redaction.text(text) if text else "",
+            round_trips=encoded.round_trips,
+            notes=encoded.notes,
+        )
+
+
+def value_outcome(session: Session, value: Any, *, status: OutcomeStatus = OutcomeStatus.OK) -> Outcome:
+    """Return the outcome that holds `value`, redacted, with what of it could not be kept noted."""
+    encoded = encode(value)
+    stored = session.redaction.value_bytes(encoded.data)
+    return Outcome(
+        status=status,
+        result=Payload.of(stored, _VALUE),
+        exact=stored == encoded.data,
+        round_trips=encoded.round_trips,
+        notes=encoded.notes,
+    )
+
+
+def error_outcome(session: Session, error: BaseException, *, yielded: list[Any] | None = None) -> Outcome:
+    """Return the outcome of a call that raised `error`, after it had yielded `yielded` (generators only)."""
+    failure = recorded_failure(error, FailurePhase.CALL, session.redaction)
+    cancelled = isinstance(error, asyncio.CancelledError)
+    result = None if yielded is None else value_outcome(session, {"yielded": yielded}).result
+    return Outcome(
+        status=OutcomeStatus.CANCELLED if cancelled else OutcomeStatus.ERROR,
+        result=result,
+        failure=failure,
+        round_trips=failure.round_trips,
+    )
+
+
+def _served(crossing: Crossing) -> Any:
+    """End an answered crossing as recorded: return its value or raise its error."""
+    answer = crossing.answer
+    if answer is None:
+        raise AssertionError("only an answered crossing can be served")
+    outcome = answer.outcome
+    crossing.finish(outcome)
+    if outcome.failure is not None:
+        raise rebuild(outcome.failure)
+    if outcome.result is None or outcome.result.data is None:
+        return None
+    return decode(outcome.result.data)
+
+
+def call(declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Cross with a plain function: return its value, live or served, or raise its error."""
+    session, place = here
+    crossing = session.begin(declaration.describe(session, args, kwargs), place)
+    if crossing.answer is not None:
+        crossing.settle()
+        return _served(crossing)
+    try:
+        with crossing.inside():
+            value = declaration.function(*args, **kwargs)
+    except BaseException as error:
+        crossing.finish(error_outcome(session, error))
+        raise
+    crossing.finish(value_outcome(session, value))
+    return value
+
+
+async def call_async(
+    declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Cross with a coroutine function: return its value, live or served, or raise its error."""
+    session, place = here
+    crossing = session.begin(declaration.describe(session, args, kwargs), place)
+    if crossing.answer is not None:
+        try:
+            await crossing.settle_async()
+        except asyncio.CancelledError as error:
+            crossing.finish(error_outcome(session, error))
+            raise
+        return _served(crossing)
+    try:
+        with crossing.inside():
+            value = await declaration.function(*args, **kwargs)
+    except BaseException as error:
+        crossing.finish(error_outcome(session, error))
+        raise
+    crossing.finish(value_outcome(session, value))
+    return value
+
+
+def iterate(
+    declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Generator[Any, Any, Any]:
+    """Cross with a generator function. Its items are recorded as they pass; the crossing ends when it does."""
+    session, place = here
+    crossing = session.begin(declaration.describe(session, args, kwargs), place)
+    if crossing.answer is not None:
+        return (yield from _serve_items(crossing))
+    items: list[Any] = []
+    inner = declaration.function(*args, **kwargs)
+    try:
+        with crossing.inside():
+            item = next(inner)
+        while True:
+            items.append(encode(item))
+            try:
+                sent = yield item
+            except GeneratorExit:
+                with crossing.inside():
+                    inner.close()
+                crossing.finish(_items_outcome(session, items, None, closed_early=True))
+                raise
+            except BaseException as thrown:  # thrown in by the consumer: the generator may answer it
+                with crossing.inside():
+                    item = inner.throw(thrown)
+            else:
+                with crossing.inside():
+                    item = inner.send(sent)
+    except StopIteration as stop:
+        crossing.finish(_items_outcome(session, items, stop.value))
+        return stop.value
+    except BaseException as error:
+        crossing.finish(_failed_items(session, items, error))
+        raise
+
+
+async def iterate_async(
+    declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> AsyncGenerator[Any, Any]:
+    """Cross with an async generator function."""
+    session, place = here
+    crossing = session.begin(declaration.describe(session, args, kwargs), place)
+    if crossing.answer is not None:
+        async for item in _serve_items_async(crossing):
+            yield item
+        return
+    items: list[Any] = []
+    inner = declaration.function(*args, **kwargs)
+    try:
+        item = await _resumed(crossing, inner.__anext__())
+        while True:
+            items.append(encode(item))
+            try:
+                sent = yield item
+            except GeneratorExit:
+                with crossing.inside():
+                    await inner.aclose()
+                crossing.finish(_items_outcome(session, items, None, closed_early=True))
+                raise
+            except BaseException as thrown:
+                item = await _resumed(crossing, inner.athrow(thrown))
+            else:
+                item = await _resumed(crossing, inner.asend(sent))
+    except StopAsyncIteration:
+        crossing.finish(_items_outcome(session, items, None))
+    except BaseException as error:
+        crossing.finish(_failed_items(session, items, error))
+        raise
+
+
+async def _resumed(crossing: Crossing, step: Coroutine[Any, Any, Any]) -> Any:
+    with crossing.inside():
+        return await step
+
+
+def _items_outcome(session: Session, items: list[Any], returned: Any, *, closed_early: bool = False) -> Outcome:
+    parts = b",".join(item.data for item in items)
+    end = encode(returned)
+    data = b'{"yielded":[' + parts + b'],"returned":' + end.data + b"}"
+    stored = session.redaction.value_bytes(data)
+    return Outcome(
+        status=OutcomeStatus.OK,
+        result=Payload.of(stored, _VALUE),
+        closed_early=closed_early,
+        exact=stored == data,
+        round_trips=end.round_trips and all(item.round_trips for item in items),
+        notes=tuple(note for item in (*items, end) for note in item.notes),
+    )
+
+
+def _failed_items(session: Session, items: list[Any], error: BaseException) -> Outcome:
+    whole = _items_outcome(session, items, None)
+    failed = error_outcome(session, error)
+    return Outcome(
+        status=failed.status,
+        result=whole.result,
+        failure=failed.failure,
+        exact=whole.exact,
+        round_trips=failed.round_trips and whole.round_trips,
+        notes=whole.notes,
+    )
+
+
+def _recorded_items(crossing: Crossing) -> tuple[Outcome, dict[str, Any]]:
+    answer = crossing.answer
+    if answer is None:
+        raise AssertionError("only an answered crossing can be served")
+    outcome = answer.outcome
+    data = None if outcome.result is None else outcome.result.data
+    recorded = {} if data is None else decode(data)
+    return outcome, recorded
+
+
+def _serve_items(crossing: Crossing) -> Generator[Any, Any, Any]:
+    outcome, recorded = _recorded_items(crossing)
+    try:
+        yield from recorded.get("yielded", ())
+        crossing.settle()
+    finally:
+        crossing.finish(outcome)
+    if outcome.failure is not None:
+        raise rebuild(outcome.failure)
+    return recorded.get("returned")
+
+
+async def _serve_items_async(crossing: Crossing) -> AsyncGenerator[Any, None]:
+    outcome, recorded = _recorded_items(crossing)
+    try:
+        for item in recorded.get("yielded", ()):
+            yield item
+        await crossing.settle_async()
+    finally:
+        crossing.finish(outcome)
+    if outcome.failure is not None:
+        raise rebuild(outcome.failure)

@@ -1,0 +1,228 @@
+"""`@replay.agent`: a function whose every call is a run. Sync, async, generators and async generators.
+
+A run's context is entered anew for each resume of a generator and left before each `yield`, so that nothing
+of ours is current in foreign code.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
+from typing import Any, TypeVar
+
+from otel_agent_replay.boundary.runs import RunFactory, RunRequest, run_factory
+from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.boundary.tools import Declaration
+from otel_agent_replay.capture.signatures import parameters_of
+from otel_agent_replay.model import CaptureLevel, Kind, MediaType, Payload, SideEffect
+from otel_agent_replay.payload.codec import encode
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+_VALUE = MediaType.VALUE.value
+
+
+class AgentDeclaration:
+    """What `@replay.agent` was told about a function."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        name: str | None,
+        versions: Mapping[str, str],
+        thread_id: str | Callable[..., str] | None,
+        subject: str | Callable[..., str] | None,
+        capture: CaptureLevel | None,
+    ) -> None:
+        self.function = function
+        self.name = name or function.__name__
+        self.versions = {key: value for key, value in versions.items() if value}
+        self.thread_id = thread_id
+        self.subject = subject
+        self.capture = capture
+        names, is_method = parameters_of(function)
+        self._call = Declaration(Kind.RUN, self.name, SideEffect.NONE, function, names, is_method)
+        self.entry = f"{function.__module__}:{function.__qualname__}"
+
+    def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunRequest:
+        """Return what is known of the run that this call starts."""
+        named = self._call.arguments(args, kwargs)
+        return RunRequest(
+            agent=self.name,
+            entry=self.entry,
+            input=Payload.of(encode(named).data, _VALUE),
+            thread_id=_text(self.thread_id, named, args, kwargs),
+            subject=_text(self.subject, named, args, kwargs),
+            capture=self.capture,
+            versions=self.versions,
+        )
+
+
+def _text(
+    given: str | Callable[..., str] | None, named: Mapping[str, Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> str:
+    """Resolve a name: of a parameter, else the text itself; a function is asked with the call's arguments."""
+    if given is None:
+        return ""
+    if callable(given):
+        return str(given(*args, **kwargs))
+    return str(named.get(given, given))
+
+
+def wrap(declaration: AgentDeclaration) -> Callable[..., Any]:
+    """Return the function that opens a run around each call of the declared one."""
+    function = declaration.function
+    if inspect.isasyncgenfunction(function):
+        wrapped = _async_generator_front(declaration)
+    elif inspect.isgeneratorfunction(function):
+        wrapped = _generator_front(declaration)
+    elif inspect.iscoroutinefunction(function):
+        wrapped = _coroutine_front(declaration)
+    else:
+        wrapped = _plain_front(declaration)
+    functools.update_wrapper(wrapped, function)
+    return wrapped
+
+
+def open_run(declaration: AgentDeclaration, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _OpenRun | None:
+    """Open the run of a call, or return None when nothing records here."""
+    factory = run_factory()
+    if factory is None:
+        return None
+    session = factory.open(declaration.request(args, kwargs))
+    return None if session is None else _OpenRun(factory, session)
+
+
+class _OpenRun:
+    """A run between its begin and its one end."""
+
+    def __init__(self, factory: RunFactory, session: Session) -> None:
+        self._factory = factory
+        self.session = session
+        self._closed = False
+
+    def succeed(self, value: Any) -> None:
+        self._close(Payload.of(encode(value).data, _VALUE), None)
+
+    def fail(self, error: BaseException) -> None:
+        self._close(None, error)
+
+    def _close(self, output: Payload | None, error: BaseException | None) -> None:
+        if not self._closed:
+            self._closed = True
+            self._factory.close(self.session, output=output, error=error)
+
+
+def _plain_front(declaration: AgentDeclaration) -> Callable[..., Any]:
+    function = declaration.function
+
+    def agent(*args: Any, **kwargs: Any) -> Any:
+        run = open_run(declaration, args, kwargs)
+        if run is None:
+            return function(*args, **kwargs)
+        try:
+            with run.session.entered():
+                value = function(*args, **kwargs)
+        except BaseException as error:
+            run.fail(error)
+            raise
+        run.succeed(value)
+        return value
+
+    return agent
+
+
+def _coroutine_front(declaration: AgentDeclaration) -> Callable[..., Any]:
+    function = declaration.function
+
+    async def agent(*args: Any, **kwargs: Any) -> Any:
+        run = open_run(declaration, args, kwargs)
+        if run is None:
+            return await function(*args, **kwargs)
+        try:
+            with run.session.entered():
+                value = await function(*args, **kwargs)
+        except BaseException as error:
+            run.fail(error)
+            raise
+        run.succeed(value)
+        return value
+
+    return agent
+
+
+def _generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
+    function = declaration.function
+
+    def agent(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+        run = open_run(declaration, args, kwargs)
+        inner = function(*args, **kwargs)
+        if run is None:
+            return (yield from inner)
+        items: list[Any] = []
+        try:
+            with run.session.entered():
+                item = next(inner)
+            while True:
+                items.append(item)
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    with run.session.entered():
+                        inner.close()
+                    run.succeed({"yielded": items, "closed": True})
+                    raise
+                except BaseException as thrown:  # thrown in by the consumer
+                    with run.session.entered():
+                        item = inner.throw(thrown)
+                else:
+                    with run.session.entered():
+                        item = inner.send(sent)
+        except StopIteration as stop:
+            run.succeed({"yielded": items, "returned": stop.value})
+            return stop.value
+        except BaseException as error:
+            run.fail(error)
+            raise
+
+    return agent
+
+
+def _async_generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
+    function = declaration.function
+
+    async def agent(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        run = open_run(declaration, args, kwargs)
+        inner = function(*args, **kwargs)
+        if run is None:
+            async for item in inner:
+                yield item
+            return
+        items: list[Any] = []
+        try:
+            item = await _resumed(run.session, inner.__anext__())
+            while True:
+                items.append(item)
+                try:
+                    sent = yield item
+                except GeneratorExit:
+                    await _resumed(run.session, inner.aclose())
+                    run.succeed({"yielded": items, "closed": True})
+                    raise
+                except BaseException as thrown:  # thrown in by the consumer
+                    item = await _resumed(run.session, inner.athrow(thrown))
+                else:
+                    item = await _resumed(run.session, inner.asend(sent))
+        except StopAsyncIteration:
+            run.succeed({"yielded": items, "returned": None})
+        except BaseException as error:
+            run.fail(error)
+            raise
+
+    return agent
+
+
+async def _resumed(session: Session, step: Coroutine[Any, Any, Any]) -> Any:
+    with session.entered():
+        return await step

@@ -1,0 +1,183 @@
+"""The decorators people write: agent, tool, decision, retriever, approval.
+
+Each works on plain functions, coroutines, generators, async generators and methods, with or without
+parentheses. Outside a run a decorated function is the function itself plus one comparison.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Callable, Generator
+from typing import Any, TypeVar, overload
+
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary import session as boundary_session
+from otel_agent_replay.boundary import tools
+from otel_agent_replay.capture.agents import AgentDeclaration, wrap
+from otel_agent_replay.capture.signatures import parameters_of
+from otel_agent_replay.model import CaptureLevel, Kind, SideEffect
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@overload
+def agent(function: Function, /) -> Function: ...
+@overload
+def agent(
+    *,
+    name: str | None = ...,
+    version: str = ...,
+    prompt_version: str = ...,
+    policy_version: str = ...,
+    index_version: str = ...,
+    thread_id: str | Callable[..., str] | None = ...,
+    subject: str | Callable[..., str] | None = ...,
+    capture: CaptureLevel | str | None = ...,
+) -> Callable[[Function], Function]: ...
+def agent(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    version: str = "",
+    prompt_version: str = "",
+    policy_version: str = "",
+    index_version: str = "",
+    thread_id: str | Callable[..., str] | None = None,
+    subject: str | Callable[..., str] | None = None,
+    capture: CaptureLevel | str | None = None,
+) -> Any:
+    """Make each call of the function a run.
+
+    `name` defaults to the function's. `thread_id` (the conversation) and `subject` (whose data it is) are the
+    name of a parameter, a text, or a function of the call's arguments. `capture` is digest, redacted or full.
+
+        @replay.agent(version="7", thread_id="conversation")
+        def support(question: str, conversation: str) -> str: ...
+    """
+
+    def decorate(inner: Callable[..., Any]) -> Callable[..., Any]:
+        declaration = AgentDeclaration(
+            inner,
+            name=name,
+            versions={
+                "agent": version,
+                "prompt": prompt_version,
+                "policy": policy_version,
+                "index": index_version,
+            },
+            thread_id=thread_id,
+            subject=subject,
+            capture=None if capture is None else CaptureLevel(capture),
+        )
+        return wrap(declaration)
+
+    return decorate if function is None else decorate(function)
+
+
+@overload
+def tool(function: Function, /) -> Function: ...
+@overload
+def tool(
+    *,
+    name: str | None = ...,
+    side_effect: SideEffect | str = ...,
+    idempotency_key: str | Callable[..., str] | None = ...,
+) -> Callable[[Function], Function]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    side_effect: SideEffect | str = SideEffect.EXTERNAL,
+    idempotency_key: str | Callable[..., str] | None = None,
+) -> Any:
+    """Declare a tool. `side_effect` is none, read, write or external (the default: the safest guess).
+
+    `idempotency_key` is the name of a parameter that holds it, or a function of the call's arguments.
+
+        @replay.tool(side_effect="write", idempotency_key="order_id")
+        def refund(order_id: str, cents: int) -> dict: ...
+    """
+    effect = SideEffect(side_effect)
+    return _declare(function, Kind.TOOL, name, effect, idempotency_key, operation="execute_tool")
+
+
+def decision(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    """Declare a router, planner or classifier: its arguments and its choice are recorded."""
+    return _declare(function, Kind.DECISION, name, SideEffect.NONE, None)
+
+
+def retriever(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    """Declare a search for context: the query and the documents are recorded."""
+    return _declare(function, Kind.RETRIEVAL, name, SideEffect.READ, None, operation="retrieval")
+
+
+def approval(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    """Declare a function that asks a person: the action asked about and the answer are recorded, never asked twice."""
+    return _declare(function, Kind.APPROVAL, name, SideEffect.EXTERNAL, None)
+
+
+def _declare(
+    function: Callable[..., Any] | None,
+    kind: Kind,
+    name: str | None,
+    side_effect: SideEffect,
+    idempotency_key: str | Callable[..., str] | None,
+    operation: str = "",
+) -> Any:
+    def decorate(inner: Callable[..., Any]) -> Callable[..., Any]:
+        called = name or inner.__name__
+        attributes: dict[str, Any] = {}
+        if operation:
+            attributes[semconv.OPERATION_NAME] = operation
+        if kind is Kind.TOOL:
+            attributes[semconv.TOOL_NAME] = called
+            attributes[semconv.TOOL_TYPE] = "function"
+        parameters, is_method = parameters_of(inner)
+        declaration = tools.Declaration(
+            kind, called, side_effect, inner, parameters, is_method, idempotency_key, attributes
+        )
+        front = _front(inner, declaration)
+        functools.update_wrapper(front, inner)
+        return front
+
+    return decorate if function is None else decorate(function)
+
+
+def _front(inner: Callable[..., Any], declaration: tools.Declaration) -> Callable[..., Any]:
+    if inspect.isasyncgenfunction(inner):
+
+        async def iterate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+            here = boundary_session.active_for_call()
+            items = inner(*args, **kwargs) if here is None else tools.iterate_async(declaration, here, args, kwargs)
+            async for item in items:
+                yield item
+
+        return iterate_async
+    if inspect.isgeneratorfunction(inner):
+
+        def iterate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            here = boundary_session.active_for_call()
+            items = inner(*args, **kwargs) if here is None else tools.iterate(declaration, here, args, kwargs)
+            return (yield from items)
+
+        return iterate
+    if inspect.iscoroutinefunction(inner):
+
+        async def call_async(*args: Any, **kwargs: Any) -> Any:
+            here = boundary_session.active_for_call()
+            if here is None:
+                return await inner(*args, **kwargs)
+            return await tools.call_async(declaration, here, args, kwargs)
+
+        return call_async
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        here = boundary_session.active_for_call()
+        if here is None:
+            return inner(*args, **kwargs)
+        return tools.call(declaration, here, args, kwargs)
+
+    return call

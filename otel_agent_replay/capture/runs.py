@@ -1,0 +1,235 @@
+"""Opening and closing runs: the root span, the session, and the journal's first and last word on it."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.failures import recorded_failure
+from otel_agent_replay.boundary.policy import RECORD, Mode
+from otel_agent_replay.boundary.runs import RunRequest
+from otel_agent_replay.boundary.session import Answerer, Session
+from otel_agent_replay.capture import surroundings
+from otel_agent_replay.capture.recorder import JournalWriter, Recorder
+from otel_agent_replay.capture.span_facts import span_kind, span_name
+from otel_agent_replay.capture.tracing import LiveSpan, Tracing
+from otel_agent_replay.errors import ReplayInterrupt
+from otel_agent_replay.model import (
+    AnswerSource,
+    CaptureLevel,
+    CoverageEntry,
+    FailurePhase,
+    Kind,
+    Outcome,
+    OutcomeStatus,
+    Payload,
+    RunStatus,
+    new_run_id,
+    new_span_id,
+    new_trace_id,
+)
+from otel_agent_replay.payload.level import apply_level
+from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.wire import convert
+from otel_agent_replay.wire.v1 import journal_pb2 as wire
+
+_log = logging.getLogger("otel_agent_replay")
+_time_ns = time.time_ns
+
+
+class RunJournal(JournalWriter, Protocol):
+    """A journal that is told which runs are open, so that it rotates only between them."""
+
+    def begin_run(self, run_id: bytes) -> None:
+        """A run begins to write."""
+
+    def end_run(self, run_id: bytes) -> None:
+        """It has written its last record."""
+
+
+class RecordingRuns:
+    """The run factory of a process that records.
+
+    `redaction(level)` returns the rules for a capture level; `coverage()` what is and is not captured now.
+    """
+
+    def __init__(
+        self,
+        *,
+        journal: RunJournal,
+        tracing: Tracing,
+        redaction: Callable[[CaptureLevel], Redaction],
+        coverage: Callable[[], Sequence[CoverageEntry]],
+        level: CaptureLevel,
+        inline: bool = False,
+    ) -> None:
+        self._journal = journal
+        self._tracing = tracing
+        self._redaction = redaction
+        self._coverage = coverage
+        self._level = level
+        self._inline = inline
+        self._ordinal = itertools.count()
+
+    def open(
+        self,
+        request: RunRequest,
+        *,
+        mode: Mode = RECORD,
+        answerers: Mapping[AnswerSource, Answerer] | None = None,
+        origin_run_id: bytes = b"",
+    ) -> Session | None:
+        """Open a run; None when that failed (said once): the agent then runs unrecorded."""
+        try:
+            return self._open(request, mode, answerers, origin_run_id)
+        except Exception:
+            _log.exception("the run of agent %r is not recorded", request.agent)
+            return None
+
+    def _open(
+        self, request: RunRequest, mode: Mode, answerers: Mapping[AnswerSource, Answerer] | None, origin_run_id: bytes
+    ) -> Session:
+        level = request.capture or self._level
+        replay = mode is not RECORD
+        run_id = new_run_id()
+        root = Place.root(request.agent)
+        attributes = _run_attributes(request, run_id, mode, origin_run_id)
+        live = self._tracing.start(span_name(root, {}), kind=span_kind(Kind.RUN), parent=None, attributes=attributes)
+        recorder = Recorder(
+            run_id=run_id,
+            trace_id=new_trace_id() if live is None else live.trace_id,
+            journal=self._journal,
+            tracing=self._tracing,
+            level=level,
+            replay=replay,
+            inline=self._inline,
+        )
+        recorder.attach_root(root, new_span_id() if live is None else live.span_id, live)
+        session = Session(
+            run_id=run_id,
+            root=root,
+            mode=mode,
+            observer=recorder,
+            redaction=self._redaction(level),
+            answerers=answerers,
+        )
+        given = request.input
+        stored = None
+        if given is not None and given.data is not None:
+            stored = apply_level(Payload.of(session.redaction.value_bytes(given.data), given.media_type), level)
+        self._journal.begin_run(run_id)
+        record = self._begin_record(request, session, recorder, live, origin_run_id)
+        if stored is not None:
+            record.run_begun.input_digest = stored.digest
+        self._journal.append(*recorder.bodies(stored), record)
+        session.open()
+        return session
+
+    def _begin_record(
+        self, request: RunRequest, session: Session, recorder: Recorder, live: LiveSpan | None, origin_run_id: bytes
+    ) -> wire.Record:
+        record = wire.Record()
+        begun = record.run_begun
+        begun.run_id = session.run_id
+        begun.trace_id = recorder.trace_id
+        begun.span_id = session.root.span.span_id
+        begun.agent = request.agent
+        begun.entry = request.entry
+        begun.time_ns = _time_ns() if live is None else live.start_ns
+        begun.thread_id = request.thread_id
+        begun.mode = session.mode.name
+        begun.replay = session.mode is not RECORD
+        begun.origin_run_id = origin_run_id
+        begun.subject = request.subject
+        begun.ordinal = next(self._ordinal)
+        begun.hash_seed = surroundings.hash_seed()
+        begun.capture = recorder.level.value
+        if live is not None:
+            begun.parent_span_id = live.parent_span_id
+            begun.trace_state = live.trace_state
+            begun.flags = live.flags
+        versions = {"code": surroundings.code_revision(), **request.versions}
+        begun.versions.extend(wire.Version(name=name, value=value) for name, value in versions.items() if value)
+        return record
+
+    def close(self, session: Session, *, output: Payload | None, error: BaseException | None) -> None:
+        """End a run: what is still open in it is written as pending, then the run's own end."""
+        try:
+            self._close(session, output, error)
+        except Exception:
+            _log.exception("the end of run %s was not recorded", session.run_id.hex())
+        finally:
+            session.close()
+            self._journal.end_run(session.run_id)
+
+    def _close(self, session: Session, output: Payload | None, error: BaseException | None) -> None:
+        recorder = session.observer
+        if not isinstance(recorder, Recorder):
+            raise TypeError("this session was not opened here")
+        for place, crossing in recorder.close_open():
+            if crossing is None:
+                recorder.left(place, None, {})
+            else:
+                crossing.finish(Outcome(status=OutcomeStatus.PENDING))
+        record = wire.Record()
+        ended = record.run_ended
+        ended.run_id = session.run_id
+        ended.end_sequence = session.root.next_sequence()
+        status = _status(session, error)
+        ended.status = status.value
+        stored = None
+        if output is not None and output.data is not None:
+            redacted = Payload.of(session.redaction.value_bytes(output.data), output.media_type)
+            stored = apply_level(redacted, recorder.level)
+            ended.output_digest = stored.digest
+        if error is not None:
+            failure = recorded_failure(error, FailurePhase.CALL, session.redaction)
+            ended.error_type = type(error).__qualname__
+            ended.error_message = failure.message
+            ended.failure.CopyFrom(convert.failure_to_wire(failure))
+        ended.versions.extend(wire.Version(name=name, value=value) for name, value in _learnt(recorder).items())
+        ended.coverage.extend(convert.coverage_to_wire(entry) for entry in self._coverage())
+        ended.time_ns = _time_ns()
+        self._journal.append(*recorder.flush(session.root), *recorder.bodies(stored), record)
+        live = session.root.span.live
+        if live is not None:
+            live.end(ended.time_ns, error_type=ended.error_type, attributes={semconv.RUN_STATUS: status.value})
+
+
+def _status(session: Session, error: BaseException | None) -> RunStatus:
+    if session.interrupt is not None or isinstance(error, ReplayInterrupt):
+        return RunStatus.DEPARTED
+    return RunStatus.OK if error is None else RunStatus.ERROR
+
+
+def _learnt(recorder: Recorder) -> dict[str, str]:
+    learnt = {f"package:{name}": version for name, version in surroundings.packages().items()}
+    if recorder.tools_offered:
+        learnt["tool_schema"] = ",".join(sorted(recorder.tools_offered))
+    if recorder.models:
+        learnt["model_route"] = ",".join(sorted(recorder.models))
+    learnt.update(recorder.versions)
+    return learnt
+
+
+def _run_attributes(request: RunRequest, run_id: bytes, mode: Mode, origin_run_id: bytes) -> dict[str, object]:
+    attributes: dict[str, object] = {
+        semconv.OPERATION_NAME: "invoke_agent",
+        semconv.AGENT_NAME: request.agent,
+        semconv.RUN_ID: run_id.hex(),
+        semconv.RUN_MODE: mode.name,
+        semconv.KIND: Kind.RUN.value,
+    }
+    if request.thread_id:
+        attributes[semconv.CONVERSATION_ID] = request.thread_id
+    if mode is not RECORD:
+        attributes[semconv.REPLAY] = True
+    if origin_run_id:
+        attributes[semconv.RUN_ORIGIN] = origin_run_id.hex()
+    attributes.update({f"agent_replay.version.{name}": value for name, value in request.versions.items() if value})
+    return attributes

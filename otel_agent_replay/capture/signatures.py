@@ -1,0 +1,20 @@
+"""Parameter names of a decorated function, read once when it is decorated."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
+    """Return the positional parameter names without self or cls, and whether the first one is such an instance."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # a builtin without a signature: arguments are recorded as `*args`
+        return (), False
+    names = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
+    is_method = bool(names) and names[0] in {"self", "cls"} and "." in getattr(function, "__qualname__", "")
+    return tuple(names[1:] if is_method else names), is_method

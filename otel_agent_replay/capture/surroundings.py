@@ -1,0 +1,90 @@
+"""What a run ran with: revision of the code, packages, hash seed. Read from files and memory, no child process."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from importlib import metadata
+from pathlib import Path
+
+_DISTRIBUTIONS = {
+    "openai": "openai",
+    "anthropic": "anthropic",
+    "httpx": "httpx",
+    "httpx2": "httpx2",
+    "requests": "requests",
+    "urllib3": "urllib3",
+    "aiohttp": "aiohttp",
+    "botocore": "botocore",
+    "google.genai": "google-genai",
+    "mistralai": "mistralai",
+    "cohere": "cohere",
+    "litellm": "litellm",
+    "langchain_core": "langchain-core",
+    "langgraph": "langgraph",
+    "agents": "openai-agents",
+    "pydantic_ai": "pydantic-ai-slim",
+    "mcp": "mcp",
+    "opentelemetry.sdk": "opentelemetry-sdk",
+    "otel_agent_replay": "otel-agent-replay",
+}
+_environ_get = os.environ.copy  # bound at import: not a read of the application
+
+
+@functools.cache
+def _version(distribution: str) -> str:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def packages() -> dict[str, str]:
+    """Return the versions of the model clients and agent frameworks that this process has imported."""
+    found = {name: _version(name) for module, name in _DISTRIBUTIONS.items() if module in sys.modules}
+    return {name: version for name, version in found.items() if version}
+
+
+@functools.lru_cache(maxsize=1)
+def code_revision() -> str:
+    """Return the commit checked out in the nearest git repository above the working directory, or ""."""
+    try:
+        folder = Path.cwd()
+        for candidate in (folder, *folder.parents):
+            git = candidate / ".git"
+            if git.is_file():  # a worktree or submodule names its directory
+                git = (candidate / git.read_text().partition("gitdir:")[2].strip()).resolve()
+            if (git / "HEAD").is_file():
+                return _resolve(git, (git / "HEAD").read_text().strip())
+    except OSError:
+        return ""
+    return ""
+
+
+def _resolve(git: Path, head: str) -> str:
+    if not head.startswith("ref:"):
+        return head
+    name = head.partition(":")[2].strip()
+    roots = [git]
+    common = git / "commondir"
+    if common.is_file():
+        roots.append((git / common.read_text().strip()).resolve())
+    for root in roots:
+        loose = root / name
+        if loose.is_file():
+            return loose.read_text().strip()
+        packed = root / "packed-refs"
+        if packed.is_file():
+            for line in packed.read_text().splitlines():
+                if line.endswith(f" {name}"):
+                    return line.split(" ", 1)[0]
+    return ""
+
+
+@functools.lru_cache(maxsize=1)
+def hash_seed() -> str:
+    """Return PYTHONHASHSEED as at the start: a number, or "random": then the order of sets cannot be had again."""
+    if not sys.flags.hash_randomization:
+        return "0"
+    return _environ_get().get("PYTHONHASHSEED", "random") or "random"

@@ -1,0 +1,105 @@
+"""The span that everyone sees: made through the OpenTelemetry API in whatever provider the service has.
+
+With no provider, or a disabled one, nothing is made and the recorder uses ids of its own. A span that the
+service's sampler left out still has valid ids, which the recording shares.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from opentelemetry import context as otel_context
+from opentelemetry import trace
+from opentelemetry.trace import SpanKind, Status, StatusCode
+
+from otel_agent_replay import semconv
+
+_time_ns = time.time_ns
+_current_span = trace.get_current_span
+_with_span = trace.set_span_in_context
+
+
+class LiveSpan:
+    """A started span with the ids that the recording shares."""
+
+    __slots__ = ("flags", "parent_span_id", "span", "span_id", "start_ns", "trace_id", "trace_state")
+
+    def __init__(self, span: trace.Span, parent_span_id: bytes, start_ns: int) -> None:
+        context = span.get_span_context()
+        self.span = span
+        self.trace_id = context.trace_id.to_bytes(16, "big")
+        self.span_id = context.span_id.to_bytes(8, "big")
+        self.flags = int(context.trace_flags)
+        self.trace_state = context.trace_state.to_header() if context.trace_state else ""
+        self.parent_span_id = parent_span_id
+        self.start_ns = start_ns
+
+    def end(self, end_ns: int, *, error_type: str, attributes: Mapping[str, Any]) -> None:
+        """Set the last attributes and the status, and end the span."""
+        span = self.span
+        if span.is_recording():
+            if attributes:
+                span.set_attributes(dict(attributes))
+            if error_type:
+                span.set_attribute(semconv.ERROR_TYPE, error_type)
+                span.set_status(Status(StatusCode.ERROR, error_type))
+        span.end(end_ns)
+
+
+class Tracing:
+    """Starts spans. `provider` None: the service's global one, looked up when it is needed."""
+
+    def __init__(self, provider: trace.TracerProvider | None = None) -> None:
+        self._provider = provider
+        self._tracer: trace.Tracer | None = None
+
+    def start(
+        self, name: str, *, kind: SpanKind, parent: LiveSpan | None, attributes: Mapping[str, Any]
+    ) -> LiveSpan | None:
+        """Start a span below the current one, or below `parent` when the current one is of another trace.
+
+        Returns None when the service has no tracing.
+        """
+        if self._tracer is None:
+            self._tracer = trace.get_tracer(semconv.SCOPE_NAME, tracer_provider=self._provider)
+        here = otel_context.get_current()
+        above = _current_span(here).get_span_context()
+        if parent is not None and above.trace_id != parent.span.get_span_context().trace_id:
+            here = _with_span(parent.span, here)
+            above = parent.span.get_span_context()
+        start_ns = _time_ns()
+        span = self._tracer.start_span(name, here, kind=kind, attributes=dict(attributes), start_time=start_ns)
+        context = span.get_span_context()
+        if not context.is_valid or context.span_id == above.span_id:
+            return None
+        parent_id = above.span_id.to_bytes(8, "big") if above.is_valid else b""
+        return LiveSpan(span, parent_id, start_ns)
+
+    @staticmethod
+    @contextmanager
+    def current(live: LiveSpan) -> Iterator[None]:
+        """Make `live` the current span of the enclosed code; never keep it open across a `yield` to foreign code."""
+        token = otel_context.attach(_with_span(live.span))
+        try:
+            yield
+        finally:
+            otel_context.detach(token)
+
+
+def exporter_traffic() -> bool:
+    """Whether the running code is an exporter sending telemetry: its traffic is not the application's."""
+    return bool(otel_context.get_value(_SUPPRESS))
+
+
+def _suppress_key() -> str:
+    try:
+        from opentelemetry.context import _SUPPRESS_INSTRUMENTATION_KEY
+    except ImportError:  # a future API may rename it; then exporters' own traffic is recorded as http
+        return "suppress_instrumentation"
+    return _SUPPRESS_INSTRUMENTATION_KEY
+
+
+_SUPPRESS = _suppress_key()

@@ -1,0 +1,71 @@
+"""`agent-replay record -- COMMAND`: run any Python program with recording switched on, then seal."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import click
+from otel_agent_replay.cli.lake_option import lake_option
+from otel_agent_replay.cli.output import emit
+
+_EPILOG = """\b
+Example:
+  agent-replay record -- python my_agent.py "why was order 17 refunded twice?"
+"""
+
+
+@click.command(context_settings={"ignore_unknown_options": True}, epilog=_EPILOG)
+@lake_option
+@click.option(
+    "--capture", type=click.Choice(["digest", "redacted", "full"]), help="How much of each payload is kept."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the recorded runs as JSON.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
+def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, ...]) -> None:
+    """Run COMMAND with recording on; what crosses outside any agent becomes one run of the whole process.
+
+    The exit code is the command's. Recorded runs are listed on standard error when it has ended.
+    """
+    environment = recording_environment(os.environ, lake, capture)
+    try:
+        status = subprocess.call(list(command), env=environment)
+    except OSError as error:
+        raise click.UsageError(f"cannot run {command[0]!r}: {error.strerror}") from error
+    from otel_agent_replay.export.sealer import seal
+    from otel_agent_replay.lake.catalog import Lake
+
+    report = seal(lake)
+    recorded = [Lake(lake).summary(run_id) for run_id in report.run_ids]
+    emit(
+        [
+            {"run": run.run_id.hex(), "agent": run.agent, "status": run.status.value, "steps": run.steps}
+            for run in recorded
+        ],
+        as_json=as_json,
+        title="recorded",
+        stream=sys.stdout if as_json else sys.stderr,
+    )
+    sys.exit(status if status >= 0 else 128 - status)
+
+
+def recording_environment(environment: Mapping[str, str], lake: Path, capture: str | None) -> dict[str, str]:
+    """Return the child's environment: our start-up shim first on PYTHONPATH, options, a hash seed that is known."""
+    from otel_agent_replay import bootstrap
+
+    shim = str(Path(bootstrap.__file__).parent)
+    child = dict(environment)
+    child["PYTHONPATH"] = os.pathsep.join(filter(None, (shim, child.get("PYTHONPATH", ""))))
+    child["AGENT_REPLAY_LAKE"] = str(lake.resolve())
+    child["AGENT_REPLAY_PROCESS_RUN"] = "true"
+    child["AGENT_REPLAY_SEAL"] = "off"
+    if capture is not None:
+        child["AGENT_REPLAY_CAPTURE"] = capture
+    # The order of sets is an input too: with a seed of our own it can be had again.
+    child.setdefault("PYTHONHASHSEED", str(secrets.randbelow(2**32)))
+    return child
+

@@ -1,0 +1,206 @@
+"""The composition root: settings -> redaction -> journal -> runs -> hooks, wired once a process.
+
+`configure()` is what an application calls in code; `bootstrap()` is what the zero-code entries call and never
+raises. Nothing else in the package builds these parts together.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import logging
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from opentelemetry import trace
+
+from otel_agent_replay.boundary.runs import RunFactory, set_run_factory
+from otel_agent_replay.boundary.session import set_call_context
+from otel_agent_replay.capture.implicit import ImplicitRuns
+from otel_agent_replay.capture.runs import RecordingRuns
+from otel_agent_replay.capture.tracing import Tracing, exporter_traffic
+from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.export.journal import Journal
+from otel_agent_replay.model import CaptureLevel, CoverageEntry
+from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.settings import Settings
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import SpanProcessor
+
+_log = logging.getLogger("otel_agent_replay")
+_lock = threading.Lock()
+_runtime: Runtime | None = None
+
+
+class Runtime:
+    """The parts of one configured process. `runs` is the factory that agents open their runs with."""
+
+    def __init__(self, settings: Settings, tracer_provider: trace.TracerProvider | None) -> None:
+        self.settings = settings
+        self.journal = Journal(
+            settings.lake,
+            header_fields={"recorder_version": _own_version(), "service": _service_name()},
+            segment_bytes=settings.segment_mb << 20,
+            lock_timeout_s=settings.lock_timeout_ms / 1000,
+            fsync=settings.fsync,
+        )
+        self._rules = _redaction_rules(settings)
+        self.recording = RecordingRuns(
+            journal=self.journal,
+            tracing=Tracing(tracer_provider),
+            redaction=self.redaction,
+            coverage=self.coverage,
+            level=settings.capture,
+            inline=settings.inline,
+        )
+        self.runs: RunFactory = self.recording
+        self.implicit = ImplicitRuns(self.recording, process_run=settings.process_run)
+        self._coverage: list[CoverageEntry] = []
+        self.processor: SpanProcessor | None = None
+
+    @lru_cache(maxsize=8)  # noqa: B019 - a process has one runtime
+    def redaction(self, level: CaptureLevel) -> Redaction:
+        """Return the rules for a capture level."""
+        return Redaction.from_rules(self._rules, key=self.settings.hash_key.encode(), level=level)
+
+    def coverage(self) -> Sequence[CoverageEntry]:
+        """Return what is and is not captured in this process, now."""
+        from otel_agent_replay.boundary import transports
+
+        return [*self._coverage, *transports.uncovered_sdks()]
+
+    def install(self) -> None:
+        """Put the hooks in place."""
+        from otel_agent_replay.boundary import ambient, transports
+
+        self._coverage = [*transports.install(), *ambient.install(packages=self.settings.packages)]
+        set_run_factory(self.runs)
+        set_call_context(implicit=self.implicit.current, suppressed=exporter_traffic)
+
+    def add_span_processor(self, provider: trace.TracerProvider) -> bool:
+        """Join the service's own spans to the runs they belong to; False when the provider takes no processors."""
+        add = getattr(provider, "add_span_processor", None)
+        if add is None:
+            return False
+        if self.processor is None:
+            from otel_agent_replay.export.processor import ReplaySpanProcessor
+
+            self.processor = ReplaySpanProcessor(self.journal, on_root_end=self.implicit.root_ended)
+            add(self.processor)
+        return True
+
+    def shutdown(self) -> None:
+        """Close the process's run and the journal. What was written is safe without it."""
+        self.implicit.close_all()
+        self.journal.close()
+        if self.settings.seal == "on_demand" and self.settings.mode == "record" and self.journal.has_written:
+            from otel_agent_replay.export.sealer import spawn_sealer
+
+            spawn_sealer(self.settings.lake)
+
+    def remove(self) -> None:
+        """Take the hooks out again, for tests and notebooks."""
+        from otel_agent_replay.boundary import ambient, transports
+
+        set_run_factory(None)
+        set_call_context(implicit=None, suppressed=None)
+        ambient.uninstall()
+        transports.uninstall()
+
+
+def configure(*, tracer_provider: trace.TracerProvider | None = None, **options: Any) -> Runtime:
+    """Start recording (or, in a child that a replay started, replaying) in this process; idempotent.
+
+    `options` are fields of `Settings`. Raises ConfigurationError for a wrong option. A second call returns the
+    first's runtime, and raises ConfigurationError when it asks for other options.
+    """
+    global _runtime
+    with _lock:
+        if _runtime is not None:
+            if any(getattr(_runtime.settings, name) != value for name, value in options.items()):
+                raise ConfigurationError("already configured with other options; call shutdown() first")
+        else:
+            settings = Settings.load(options)
+            runtime = Runtime(settings, tracer_provider)
+            if settings.mode == "exact":
+                _start_replay(runtime)
+            if settings.enabled:
+                runtime.install()
+            atexit.register(runtime.shutdown)
+            _runtime = runtime
+        provider = tracer_provider or trace.get_tracer_provider()
+        if _runtime.settings.enabled:
+            _runtime.add_span_processor(provider)
+        return _runtime
+
+
+def shutdown() -> None:
+    """Stop recording in this process: hooks out, journal closed."""
+    global _runtime
+    with _lock:
+        runtime, _runtime = _runtime, None
+    if runtime is not None:
+        atexit.unregister(runtime.shutdown)
+        runtime.remove()
+        runtime.shutdown()
+
+
+def bootstrap() -> None:
+    """Configure from the environment alone; a failure is said once and the host goes on.
+
+    In a replay a failure ends the process: running the agent unrecorded and live would be worse.
+    """
+    try:
+        configure()
+    except Exception as error:
+        if os.environ.get("AGENT_REPLAY_MODE", "record") != "record":
+            sys.stderr.write(f"agent-replay: the replay cannot start: {error}\n")
+            sys.stderr.flush()
+            os._exit(125)
+        _log.error("not recording: %s", error)
+
+
+def _start_replay(runtime: Runtime) -> None:
+    from otel_agent_replay.replay.child import activate
+
+    runtime.runs = activate(runtime.settings, runtime.recording)
+
+
+def _redaction_rules(settings: Settings) -> list[dict[str, Any]]:
+    path = settings.redaction
+    if path is None:
+        return []
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        if path.suffix == ".toml":
+            if sys.version_info >= (3, 11):
+                import tomllib
+            else:
+                import tomli as tomllib
+            rules = tomllib.loads(text).get("rules")
+        else:
+            rules = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"the redaction rules in {path} cannot be read: {error}") from error
+    if not isinstance(rules, list):
+        raise ConfigurationError(f"{path} must hold a list of rules (in TOML: [[rules]])")
+    return rules
+
+
+def _own_version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version("otel-agent-replay")
+    except metadata.PackageNotFoundError:
+        return "0"
+
+
+def _service_name() -> str:
+    return os.environ.get("OTEL_SERVICE_NAME", "")

@@ -1,0 +1,42 @@
+"""Importing the package in somebody's service stays light."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = (
+    "duckdb",
+    "pyarrow",
+    "numpy",
+    "genai_prices",
+    "click",
+    "rich",
+    "rapidfuzz",
+    "starlette",
+    "jinja2",
+    "httpx",
+    "httpx2",
+    "requests",
+    "aiohttp",
+)
+
+
+@pytest.mark.parametrize("statement", ["import otel_agent_replay", "import otel_agent_replay.instrumentor"])
+def test_importing_loads_no_heavy_package(statement: str) -> None:
+    """Importing the public API or the entry point loads no storage, client or command-line library."""
+    code = f"import sys; {statement}; print(sorted(set(sys.modules) & set({HEAVY!r})))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_configuring_loads_no_heavy_package(tmp_path) -> None:
+    """Starting to record loads no storage or analysis library into the host."""
+    code = (
+        "import sys, otel_agent_replay as replay; replay.configure(lake=sys.argv[1], seal='off')\n"
+        "@replay.agent\ndef a(x): return x\n"
+        "a(1)\n"
+        f"print(sorted(set(sys.modules) & set({HEAVY!r})))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
