@@ -20,6 +20,7 @@ from otel_agent_replay.capture.span_facts import span_kind, span_name
 from otel_agent_replay.capture.tracing import LiveSpan, Tracing
 from otel_agent_replay.errors import ReplayInterrupt
 from otel_agent_replay.model import (
+    CLIENT_STRAND,
     AnswerSource,
     CaptureLevel,
     CoverageEntry,
@@ -28,6 +29,7 @@ from otel_agent_replay.model import (
     Outcome,
     OutcomeStatus,
     Payload,
+    Read,
     RunStatus,
     new_run_id,
     new_span_id,
@@ -127,8 +129,16 @@ class RecordingRuns:
         if stored is not None:
             record.run_begun.input_digest = stored.digest
         self._journal.append(*recorder.bodies(stored), record)
+        self._observe_client_environment(session, recorder)
         session.open()
         return session
+
+    @staticmethod
+    def _observe_client_environment(session: Session, recorder: Recorder) -> None:
+        for name, value in surroundings.client_environment().items():
+            stored, masked = session.redaction.env(name, value)
+            read = Read(Kind.ENV, f"os.environ[{name}]", stored, CLIENT_STRAND, session.root.next_sequence(), masked)
+            recorder.read(session.root, read)
 
     def _begin_record(
         self, request: RunRequest, session: Session, recorder: Recorder, live: LiveSpan | None, origin_run_id: bytes

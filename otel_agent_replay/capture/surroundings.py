@@ -29,6 +29,20 @@ _DISTRIBUTIONS = {
     "opentelemetry.sdk": "opentelemetry-sdk",
     "otel_agent_replay": "otel-agent-replay",
 }
+CLIENT_VARIABLES = (
+    "ANTHROPIC_API_KEY",
+    "ANTHROPIC_AUTH_TOKEN",
+    "ANTHROPIC_BASE_URL",
+    "AZURE_OPENAI_AD_TOKEN",
+    "AZURE_OPENAI_API_KEY",
+    "AZURE_OPENAI_ENDPOINT",
+    "OPENAI_API_KEY",
+    "OPENAI_API_VERSION",
+    "OPENAI_BASE_URL",
+    "OPENAI_ORG_ID",
+    "OPENAI_PROJECT_ID",
+)
+"""Variables that model clients read by themselves: a replay on another machine needs them to build the same client."""
 _environ_get = os.environ.copy  # bound at import: not a read of the application
 
 
@@ -44,6 +58,12 @@ def packages() -> dict[str, str]:
     """Return the versions of the model clients and agent frameworks that this process has imported."""
     found = {name: _version(name) for module, name in _DISTRIBUTIONS.items() if module in sys.modules}
     return {name: version for name, version in found.items() if version}
+
+
+def client_environment() -> dict[str, str]:
+    """Return the model clients' own variables that are set. Not yet redacted."""
+    environment = _environ_get()
+    return {name: environment[name] for name in CLIENT_VARIABLES if name in environment}
 
 
 @functools.lru_cache(maxsize=1)

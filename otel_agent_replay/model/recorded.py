@@ -14,6 +14,9 @@ from otel_agent_replay.model.loss import Loss
 from otel_agent_replay.model.run import Run
 from otel_agent_replay.model.span import Span
 
+CLIENT_STRAND = "client"
+"""Strand of the environment reads kept so that a replay can build the same model clients: no agent made them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
