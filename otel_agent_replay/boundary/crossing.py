@@ -7,8 +7,8 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager, suppress
+from contextvars import Context, ContextVar
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome
@@ -197,9 +197,18 @@ def within_strand(strand: object) -> Iterator[None]:
 _T = TypeVar("_T")
 
 
-def handing_over(strand: object, make: Callable[[], _T]) -> _T:
-    """Return `make()`, which copies this context into a new task; the task's code then runs under `strand`."""
-    token = _strand.set(cast("_Strand", strand))
+def handing_over(strand: object, make: Callable[[], _T], context: Context | None = None) -> _T:
+    """Return `make()`, which makes a task whose code then runs under `strand`.
+
+    `context` is the one that the task was asked to run in; None: it gets a copy of the current one.
+    """
+    given = cast("_Strand", strand)
+    if context is not None:
+        # A context that somebody runs in now refuses: the task's label is then settled when it first asks.
+        with suppress(RuntimeError):
+            context.run(_strand.set, given)
+        return make()
+    token = _strand.set(given)
     try:
         return make()
     finally:

@@ -148,6 +148,8 @@ class Session:
         self.interrupt: ReplayInterrupt | None = None
         self.closed = False
         self._strand = root_strand()
+        bulk = [mode.cells[kind, None] for kind in Kind if kind.is_bulk and (kind, None) in mode.cells]
+        self._reads_live = all(cell[0] is AnswerSource.LIVE for cell in bulk)
 
     def begin(self, call: Call, place: Place) -> Crossing:
         """Ask who answers `call`, made inside `place`; tell the observer that it begins.
@@ -175,6 +177,8 @@ class Session:
         """Return the tape's read, or None when the caller must read live and then call `observe_read`."""
         if self.interrupt is not None:
             raise self.interrupt
+        if self._reads_live:
+            return None
         place, strand = self.here()
         for source in self.mode.cells[(kind, None)]:
             if source is AnswerSource.LIVE:
@@ -187,8 +191,9 @@ class Session:
 
     def observe_read(self, kind: Kind, name: str, value: Any, *, masked: bool = False) -> None:
         """Tell the observer of a live read."""
-        place, strand = self.here()
-        self.observer.read(place, Read(kind, name, value, strand, place.next_sequence(), masked))
+        here = current.get()
+        place = here[1] if here is not None and here[0] is self else self.root
+        self.observer.read(place, Read(kind, name, value, strand_label(), place.next_sequence(), masked))
 
     def here(self) -> tuple[Place, str]:
         """Return the current place in this session and the label of the thread of control."""

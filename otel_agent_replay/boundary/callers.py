@@ -1,0 +1,208 @@
+"""Whose code is calling: the application's or a library's.
+
+Clocks, draws and environment reads count only when the application made them, so that a library's retry jitter
+or a framework's housekeeping never shifts what the application sees again. The answer hangs on the file that
+the calling code was compiled from and is remembered by file name. This module decides; it intercepts nothing.
+"""
+
+# File names are compared as text, thousands of times.
+# ruff: noqa: PTH100, PTH117, PTH118, PTH120, PTH122
+from __future__ import annotations
+
+import enum
+import fnmatch
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable
+from types import FrameType
+
+DEFAULT_PACKAGES = (
+    "agent_framework*",
+    "agents",
+    "agno",
+    "autogen*",
+    "crewai*",
+    "dspy*",
+    "google.adk",
+    "griptape",
+    "haystack*",
+    "langchain*",
+    "langgraph*",
+    "llama_index*",
+    "marvin",
+    "pydantic_ai*",
+    "pydantic_graph",
+    "semantic_kernel",
+    "smolagents",
+    "strands",
+)
+"""Installed packages that count as the application: agent frameworks, whose ids and times are the agent's own."""
+
+_PASSING_PACKAGES = (
+    "anyio",
+    "arrow",
+    "attr",
+    "attrs",
+    "backoff",
+    "decouple",
+    "delorean",
+    "django.utils.timezone",
+    "environs",
+    "nanoid",
+    "pendulum",
+    "pydantic",
+    "shortuuid",
+    "stamina",
+    "tenacity",
+    "ulid",
+    "uuid6",
+)
+# They read on behalf of whoever calls them: `pendulum.now()`, a model's `default_factory`, a retry's wait.
+
+_CONCURRENCY = ("asyncio", "concurrent", "threading.py", "contextvars.py", "functools.py")
+
+
+class Verdict(enum.Enum):
+    """What a file's code is."""
+
+    APPLICATION = "application"
+    LIBRARY = "library"
+    PASSES = "passes"  # acts for its caller: look one frame up
+    CONCURRENCY = "concurrency"  # asyncio and its like: a library, but acts for its caller when it starts something
+
+
+_verdicts: dict[str, Verdict] = {}
+_packages: tuple[str, ...] = DEFAULT_PACKAGES
+_MOST_REMEMBERED = 20_000  # generated code makes up file names without end
+_getcwd = os.getcwd
+
+
+def _folders(*names: str) -> tuple[str, ...]:
+    found = {sysconfig.get_path(name) for name in names} - {None}
+    both = {path for folder in found for path in (os.path.abspath(folder), os.path.realpath(folder))}
+    return tuple(os.path.normcase(path) + os.sep for path in sorted(both))
+
+
+_STANDARD = _folders("stdlib", "platstdlib")
+_INSTALLED = _folders("purelib", "platlib")
+_OURSELVES = os.path.normcase(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+
+
+def set_packages(extra: Iterable[str]) -> None:
+    """Set which installed packages count as the application, beside the default list.
+
+    A name is a top-level package (`langchain*` style patterns allowed) or a dotted one (`google.adk`).
+    """
+    global _packages
+    _packages = (*DEFAULT_PACKAGES, *extra)
+    _verdicts.clear()
+
+
+def count_as_application(name: str) -> None:
+    """Count one more package as the application's, e.g. the installed one that a decorated agent lives in."""
+    global _packages
+    if name not in _packages:
+        _packages = (*_packages, name)
+        _verdicts.clear()
+
+
+def is_application(frame: FrameType | None) -> bool:
+    """Whether the code running in `frame` is the application's, or acts for it."""
+    while frame is not None:
+        verdict = _verdicts.get(frame.f_code.co_filename) or _judge_frame(frame)
+        if verdict is not Verdict.PASSES:
+            return verdict is Verdict.APPLICATION
+        frame = frame.f_back
+    return False
+
+
+def starts_for_application(frame: FrameType | None) -> bool:
+    """Whether a task or thread started in `frame` is the application's, maybe by way of asyncio or an executor."""
+    while frame is not None:
+        verdict = _verdicts.get(frame.f_code.co_filename) or _judge_frame(frame)
+        if verdict is Verdict.APPLICATION:
+            return True
+        if verdict is Verdict.LIBRARY or frame.f_code.co_name == "_run_once":
+            return False
+        frame = frame.f_back
+    return False
+
+
+def is_application_file(path: str) -> bool:
+    """Whether code in the file `path` is the application's."""
+    return _remember(path, path) is Verdict.APPLICATION
+
+
+def _judge_frame(frame: FrameType) -> Verdict:
+    name = frame.f_code.co_filename
+    if not name.startswith("<"):
+        return _remember(name, name)
+    # Generated code belongs to the module whose names it sees: what dataclasses write, `exec`, a notebook's cell.
+    if name.startswith("<frozen "):
+        return _remember(name, None)
+    known = frame.f_globals.get("__file__")
+    if known is None and name.startswith("<attrs generated "):
+        known = _file_of_module(name.rstrip(">").rpartition(" ")[2])
+    if not isinstance(known, str):
+        return Verdict.APPLICATION
+    return _verdicts.get(known) or _remember(known, known)
+
+
+def _file_of_module(dotted: str) -> str | None:
+    while dotted:
+        module = sys.modules.get(dotted)
+        if module is not None:
+            return getattr(module, "__file__", None)
+        dotted = dotted.rpartition(".")[0]
+    return None
+
+
+def _remember(key: str, path: str | None) -> Verdict:
+    verdict = Verdict.LIBRARY if path is None else _judge_path(path)
+    if len(_verdicts) >= _MOST_REMEMBERED:
+        _verdicts.clear()
+    _verdicts[key] = verdict
+    return verdict
+
+
+def _judge_path(path: str) -> Verdict:
+    full = os.path.normcase(path if os.path.isabs(path) else os.path.join(_getcwd(), path))
+    installed = _installed_part(full)
+    if installed is not None:
+        return _judge_dotted(_dotted(installed))
+    if full.startswith(_OURSELVES):
+        dotted = "otel_agent_replay." + _dotted(full[len(_OURSELVES) :])
+        return Verdict.APPLICATION if _matches(dotted, _packages) else Verdict.LIBRARY
+    for folder in _STANDARD:
+        if full.startswith(folder):
+            top = full[len(folder) :].split(os.sep, 1)[0]
+            return Verdict.CONCURRENCY if top in _CONCURRENCY else Verdict.LIBRARY
+    return Verdict.APPLICATION
+
+
+def _installed_part(full: str) -> str | None:
+    """Return the path below the folder of installed packages, or None when it lies in none."""
+    for folder in _INSTALLED:
+        if full.startswith(folder):
+            return full[len(folder) :]
+    for part in ("site-packages", "dist-packages"):
+        _, found, below = full.rpartition(f"{os.sep}{part}{os.sep}")
+        if found:
+            return below
+    return None
+
+
+def _judge_dotted(dotted: str) -> Verdict:
+    if _matches(dotted, _packages):
+        return Verdict.APPLICATION
+    return Verdict.PASSES if _matches(dotted, _PASSING_PACKAGES) else Verdict.LIBRARY
+
+
+def _dotted(below: str) -> str:
+    return os.path.splitext(below)[0].replace(os.sep, ".")
+
+
+def _matches(dotted: str, patterns: Iterable[str]) -> bool:
+    parts = dotted.split(".")
+    return any(fnmatch.fnmatchcase(".".join(parts[: pattern.count(".") + 1]), pattern) for pattern in patterns)

@@ -1,0 +1,44 @@
+"""One bulk read, asked of the session and told to it: the two steps that every hook shares.
+
+A hook first asks `session_for(frame)`; with a session it gets its value from `taken`, or does both steps
+itself where speed matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import FrameType
+from typing import TypeVar
+
+from otel_agent_replay.boundary import callers
+from otel_agent_replay.boundary.crossing import current
+from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.model import Kind
+
+_T = TypeVar("_T")
+Stored = int | float | str | bytes | None
+
+
+def session_for(frame: FrameType | None) -> Session | None:
+    """Return the session that wants the reads of the code in `frame`; None outside a run and for libraries' code."""
+    here = current.get()
+    if here is None or here[0].closed or not callers.is_application(frame):
+        return None
+    return here[0]
+
+
+def taken(
+    session: Session,
+    kind: Kind,
+    name: str,
+    live: Callable[[], _T],
+    encode: Callable[[_T], Stored],
+    decode: Callable[[Stored], _T],
+) -> _T:
+    """Return the read's value, from whoever answers it; `encode` and `decode` turn it into what is stored and back."""
+    read = session.answer_read(kind, name)
+    if read is not None:
+        return decode(read.value)
+    value = live()
+    session.observe_read(kind, name, encode(value))
+    return value

@@ -1,0 +1,125 @@
+"""Waits of the application: `time.sleep` and `asyncio.sleep` as crossings of kind sleep.
+
+Live they wait; from a tape they take no time, and end in the recorded order. The event loop's timers are
+untouched, so nothing hangs. A wait of zero is a yield to others, not a wait, and is left alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import asyncio.tasks
+import inspect
+import sys
+import time
+from collections.abc import Coroutine
+from typing import Any
+
+from otel_agent_replay.boundary import session as _session
+from otel_agent_replay.boundary.callers import is_application
+from otel_agent_replay.boundary.crossing import Crossing, Place
+from otel_agent_replay.boundary.hooks import Hooks, looks_like
+from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.boundary.tools import error_outcome
+from otel_agent_replay.model import Call, CoverageEntry, Kind, MediaType, Outcome, OutcomeStatus, Payload, SideEffect
+from otel_agent_replay.payload.codec import encode
+from otel_agent_replay.payload.failure import rebuild
+
+_getframe = sys._getframe
+_time_sleep = time.sleep
+_asyncio_sleep = asyncio.sleep
+_DONE = Outcome(OutcomeStatus.OK)
+
+hooks = Hooks()
+
+
+def install() -> list[CoverageEntry]:
+    """Replace the two sleeps; return what is covered."""
+    if not hooks:
+        hooks.replace(time, "sleep", sleep)
+        hooks.replace(asyncio, "sleep", sleep_in_task)
+        hooks.replace(asyncio.tasks, "sleep", sleep_in_task)
+    return [
+        CoverageEntry("sleep", "captured", "time.sleep and asyncio.sleep"),
+        CoverageEntry("sleep.others", "not_captured", "waits on events, locks and timeouts take their real time"),
+    ]
+
+
+def uninstall() -> None:
+    """Put the sleeps back."""
+    hooks.undo()
+
+
+@looks_like(_time_sleep)
+def sleep(seconds: Any, /) -> None:
+    """Wait, or in a replay not."""
+    here = _session.active() if _session.live_sessions else None
+    if here is None or not _is_wait(seconds) or not is_application(_getframe(1)):
+        return _time_sleep(seconds)
+    crossing = _begin(here, "time.sleep", seconds)
+    if crossing.answer is not None:
+        crossing.settle()
+        return _serve(crossing)
+    try:
+        _time_sleep(seconds)
+    except BaseException as error:
+        crossing.finish(error_outcome(crossing.session, error))
+        raise
+    crossing.finish(_DONE)
+    return None
+
+
+@looks_like(_asyncio_sleep)
+def sleep_in_task(delay: Any, result: Any = None) -> Coroutine[Any, Any, Any]:
+    """Return a coroutine that waits, or in a replay only lets others run; who called is known only now."""
+    if _session.live_sessions and _is_wait(delay) and _session.active() and is_application(_getframe(1)):
+        return _cross(delay, result)
+    return _asyncio_sleep(delay, result)
+
+
+# What `asyncio.iscoroutinefunction` and, where there is a way, `inspect.iscoroutinefunction` look at.
+if sys.version_info >= (3, 12):
+    inspect.markcoroutinefunction(sleep_in_task)
+else:
+    sleep_in_task._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
+
+
+async def _cross(delay: Any, result: Any) -> Any:
+    here = _session.active()
+    if here is None:
+        return await _asyncio_sleep(delay, result)
+    crossing = _begin(here, "asyncio.sleep", delay)
+    try:
+        if crossing.answer is not None:
+            await crossing.settle_async()
+        else:
+            await _asyncio_sleep(delay)
+    except (asyncio.CancelledError, GeneratorExit):
+        crossing.finish(Outcome(OutcomeStatus.CANCELLED))
+        raise
+    except BaseException as error:
+        crossing.finish(error_outcome(crossing.session, error))
+        raise
+    if crossing.answer is None:
+        crossing.finish(_DONE)
+    else:
+        _serve(crossing)
+    return result
+
+
+def _is_wait(seconds: Any) -> bool:
+    return isinstance(seconds, (int, float)) and seconds > 0
+
+
+def _begin(here: tuple[Session, Place], name: str, seconds: float) -> Crossing:
+    session, place = here
+    request = Payload.of(encode({"seconds": seconds}).data, MediaType.VALUE.value)
+    return session.begin(Call(Kind.SLEEP, name, SideEffect.NONE, request), place)
+
+
+def _serve(crossing: Crossing) -> None:
+    if crossing.answer is None:
+        raise AssertionError("only an answered wait is served")
+    outcome = crossing.answer.outcome
+    crossing.finish(outcome)
+    if outcome.failure is not None:
+        raise rebuild(outcome.failure)
