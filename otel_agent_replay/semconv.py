@@ -93,6 +93,8 @@ TOOL_CALL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 TOOL_CALL_RESULT: Final = "gen_ai.tool.call.result"
 RETRIEVAL_QUERY: Final = "gen_ai.retrieval.query.text"
 RETRIEVAL_DOCUMENTS: Final = "gen_ai.retrieval.documents"
+OPENAI_API_TYPE: Final = "openai.api.type"  # chat_completions, responses
+OPENAI_REQUEST_SERVICE_TIER: Final = "openai.request.service_tier"
 OPENAI_SERVICE_TIER: Final = "openai.response.service_tier"
 OPENAI_SYSTEM_FINGERPRINT: Final = "openai.response.system_fingerprint"
 

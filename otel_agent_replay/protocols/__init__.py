@@ -1,0 +1,50 @@
+"""Provider bytes to data, and nothing else: pure, no I/O, no import of anything heavy.
+
+    recognise      which protocol an exchange speaks        split_request   where its repeating pieces lie
+    PROTOCOLS      every protocol by name                   cost_usd        what it cost
+    SseParser      server-sent events from any chunking
+
+A protocol is three modules: what it is (`openai_chat`), how its answers fold (`openai_chat_fold`) and how its requests
+read (`openai_chat_messages`). Malformed or unknown output is named in `Folded.problems`; its bytes are kept by whoever
+recorded them.
+"""
+
+from otel_agent_replay.protocols.anthropic_messages import ANTHROPIC_MESSAGES
+from otel_agent_replay.protocols.cost import cost_usd
+from otel_agent_replay.protocols.folded import (
+    Folded,
+    Message,
+    Part,
+    ProviderError,
+    RequestMessages,
+    ToolCall,
+    Usage,
+)
+from otel_agent_replay.protocols.openai_chat import OPENAI_CHAT
+from otel_agent_replay.protocols.openai_responses import OPENAI_RESPONSES
+from otel_agent_replay.protocols.pieces import split_request
+from otel_agent_replay.protocols.protocol import Facts, Protocol
+from otel_agent_replay.protocols.recognise import PROTOCOLS, recognise
+from otel_agent_replay.protocols.sse import SseEvent, SseParser, events_of
+
+__all__ = [
+    "ANTHROPIC_MESSAGES",
+    "OPENAI_CHAT",
+    "OPENAI_RESPONSES",
+    "PROTOCOLS",
+    "Facts",
+    "Folded",
+    "Message",
+    "Part",
+    "Protocol",
+    "ProviderError",
+    "RequestMessages",
+    "SseEvent",
+    "SseParser",
+    "ToolCall",
+    "Usage",
+    "cost_usd",
+    "events_of",
+    "recognise",
+    "split_request",
+]

@@ -1,0 +1,106 @@
+"""The shapes in which a provider's exchange leaves this package: one answer folded, one request read.
+
+Pure data. Who fills them: the `*_fold` and `*_messages` modules of each protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from otel_agent_replay.protocols.json_text import mend_all, parse
+
+Part = dict[str, Any]
+"""One part of a message in OpenTelemetry's GenAI form, for example `{"type": "text", "content": "hello"}`."""
+
+Message = dict[str, Any]
+"""`{"role": ..., "parts": [Part, ...]}`, for answers with `finish_reason` too."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A call the model asked for. `arguments_raw` is the text of the wire, never re-written, empty when none came."""
+
+    id: str | None
+    name: str
+    arguments_raw: str
+    arguments_valid_json: bool
+
+    @property
+    def arguments(self) -> Any:
+        """The arguments as values: `{}` when the text is empty, None when it is not JSON."""
+        return parse(self.arguments_raw) if self.arguments_raw.strip() else {}
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Token counts as the wire gives them, None where it is silent. Nothing is added up.
+
+    Providers differ in what `input_tokens` holds: Anthropic leaves the cached tokens out, OpenAI puts them in.
+    """
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderError:
+    """Why a call failed, in the provider's words. `type` is `stream_truncated` when the body just ended."""
+
+    type: str
+    message: str | None = None
+    code: str | int | None = None
+    http_status: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """A whole answer, streamed or not, as one value.
+
+    `complete` says that the call ended as its protocol wants a call to end. `text`, `reasoning`, `refusal`,
+    `tool_calls` and `finish_reason` are of the first choice; `output_messages` has every choice. `problems` names
+    what was malformed or unknown: such things are kept in the recorded bytes, and said here, never dropped silently.
+    """
+
+    complete: bool
+    finish_reason: str | None = None
+    text: str = ""
+    reasoning: str | None = None
+    refusal: str | None = None
+    tool_calls: Sequence[ToolCall] = ()
+    usage: Usage | None = None
+    error: ProviderError | None = None
+    response_id: str | None = None
+    model: str | None = None
+    output_messages: Sequence[Message] = ()
+    problems: Sequence[str] = ()
+
+
+def without_surrogates(folded: Folded) -> Folded:
+    """`folded` with no half surrogate pair left in ids, names and parts: such text cannot be written as UTF-8."""
+    error = folded.error
+    return replace(
+        folded,
+        tool_calls=tuple(replace(call, id=mend_all(call.id), name=mend_all(call.name)) for call in folded.tool_calls),
+        error=error and replace(error, type=mend_all(error.type), message=mend_all(error.message)),
+        response_id=mend_all(folded.response_id),
+        model=mend_all(folded.model),
+        output_messages=tuple(mend_all(message) for message in folded.output_messages),
+        problems=tuple(mend_all(problem) for problem in folded.problems),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RequestMessages:
+    """What the model was given, in OpenTelemetry's GenAI form.
+
+    `system` holds instructions that travel apart from the conversation; system messages inside it stay in `messages`.
+    """
+
+    system: list[Part] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    tools: list[dict[str, Any]] = field(default_factory=list)

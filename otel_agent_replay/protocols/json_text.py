@@ -1,0 +1,99 @@
+"""Reading JSON that strangers wrote: never raises, never loses exactness without saying so.
+
+Owns parsing with a bound on surprises (depth, number size), the strict validity check of tool arguments, and the
+mending of surrogates that JSON escapes may leave in text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def parse(text: str | bytes) -> Any:
+    """The value, or None when `text` is not JSON (or is `null`, or is nested beyond what the parser takes)."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def parse_object(text: str | bytes) -> dict[str, Any] | None:
+    """The JSON object in `text`, or None when there is none."""
+    value = parse(text)
+    return value if isinstance(value, dict) else None
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """`value` if it is an object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_objects(value: Any) -> list[dict[str, Any]]:
+    """The objects in `value` if it is an array, else none."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str | None:
+    """`value` if it is a string with something in it."""
+    return value if isinstance(value, str) and value else None
+
+
+def as_count(value: Any) -> int | None:
+    """`value` if it is a whole number."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def compact(value: Any) -> str:
+    """`value` as JSON text without spaces: for action objects for which the wire has no text of their own."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def check_arguments(raw: str) -> tuple[bool, str | None]:
+    """Whether `raw` is strict JSON, and what is odd about it: `duplicate keys`, or None.
+
+    Numbers stay text while checking, so neither their size nor their precision matters; NaN and Infinity are not JSON.
+    """
+    duplicates: set[str] = set()
+
+    def pairs(members: list[tuple[str, Any]]) -> None:
+        seen: set[str] = set()
+        for key, _ in members:
+            (duplicates if key in seen else seen).add(key)
+
+    try:
+        json.loads(raw, object_pairs_hook=pairs, parse_int=str, parse_float=str, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False, None
+    return True, f"duplicate keys {sorted(duplicates)}" if duplicates else None
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def has_surrogate_escape(body: bytes) -> bool:
+    r"""Whether a `\ud8..` to `\udf..` escape may be in `body`: the only way a surrogate gets into parsed text."""
+    return b"\\ud" in body or b"\\uD" in body
+
+
+def mend(text: str) -> tuple[str, bool]:
+    """`text` without surrogates: halves that meet become one character, a lone one becomes U+FFFD (then True)."""
+    if _SURROGATE.search(text) is None:
+        return text, False
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return joined, joined.count("�") > text.count("�")
+
+
+def mend_all(value: Any) -> Any:
+    """`value` with every string in it mended, keys too."""
+    if isinstance(value, str):
+        return mend(value)[0]
+    if isinstance(value, list):
+        return [mend_all(item) for item in value]
+    if isinstance(value, dict):
+        return {mend_all(key): mend_all(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,102 @@
+"""OpenAI Chat Completions, as OpenAI and the many compatible servers speak it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from otel_agent_replay import semconv
+from otel_agent_replay.protocols import facts
+from otel_agent_replay.protocols.folded import Folded, RequestMessages, without_surrogates
+from otel_agent_replay.protocols.json_text import as_count, as_object, as_objects, as_text, has_surrogate_escape
+from otel_agent_replay.protocols.openai_chat_fold import fold_chat, usage_in, usage_of
+from otel_agent_replay.protocols.openai_chat_messages import chat_messages
+from otel_agent_replay.protocols.outer import facts_around
+from otel_agent_replay.protocols.plain import object_or_error
+from otel_agent_replay.protocols.protocol import Facts
+from otel_agent_replay.protocols.provider_error import error_of
+from otel_agent_replay.protocols.providers import provider_at
+from otel_agent_replay.protocols.stream import is_stream, scan
+
+# Texts of which a chunk must hold one to be worth parsing: a finish reason that is no null, usage, an error.
+_MARKERS = (b'"finish_reason":"', b'"finish_reason": "', b'"usage":{', b'"usage": {', b'"error":', b'"error" :')
+
+
+class OpenAIChat:
+    """The protocol `openai.chat_completions`; see `Protocol` for the methods."""
+
+    name = "openai.chat_completions"
+    operation = "chat"
+
+    def provider(self, url: str) -> str:
+        """The provider at `url`, else `openai`."""
+        return provider_at(url) or "openai"
+
+    def request_facts(self, body: bytes) -> Facts:
+        """See `Protocol`."""
+        return facts_around(body, b"messages", _request_facts)
+
+    def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
+        """See `Protocol`."""
+        if is_stream(body, media_type):
+            return _chunk_facts(*scan(body, _MARKERS), status)
+        value, error_type = object_or_error(body, status)
+        return _chunk_facts(value, [value], status) if error_type is None else {semconv.ERROR_TYPE: error_type}
+
+    def request_messages(self, body: bytes) -> RequestMessages:
+        """See `Protocol`."""
+        return chat_messages(body)
+
+    def fold(self, body: bytes, media_type: str, status: int) -> Folded:
+        """See `Protocol`."""
+        folded = fold_chat(body, media_type, status)
+        return without_surrogates(folded) if has_surrogate_escape(body) else folded
+
+
+def _request_facts(outer: dict[str, Any]) -> Facts:
+    found = facts.request_facts(outer, limits=("max_completion_tokens", "max_tokens"), stops="stop")
+    found[semconv.OPENAI_API_TYPE] = "chat_completions"
+    choices = as_count(outer.get("n"))
+    if choices is not None and choices != 1:
+        found[semconv.REQUEST_CHOICE_COUNT] = choices
+    level = as_text(outer.get("reasoning_effort")) or as_text(as_object(outer.get("reasoning")).get("effort"))
+    if level:
+        found[semconv.REQUEST_REASONING_LEVEL] = level
+    kind = facts.output_type(as_object(outer.get("response_format")).get("type"))
+    if kind:
+        found[semconv.OUTPUT_TYPE] = kind
+    if as_text(outer.get("service_tier")):
+        found[semconv.OPENAI_REQUEST_SERVICE_TIER] = outer["service_tier"]
+    return found
+
+
+def _chunk_facts(first: dict[str, Any], chunks: list[dict[str, Any]], status: int) -> Facts:
+    usage = error = None
+    reasons: dict[int, str] = {}
+    named: dict[str, str] = {}
+    for chunk in (first, *chunks):
+        usage = usage_in(chunk) or usage
+        if chunk.get("error"):
+            error = error or error_of(chunk["error"], status)
+        for key in ("id", "model", "service_tier", "system_fingerprint"):
+            if key not in named and as_text(chunk.get(key)):
+                named[key] = chunk[key]
+        for choice in as_objects(chunk.get("choices")):
+            if choice.get("finish_reason"):
+                reasons[as_count(choice.get("index")) or 0] = str(choice["finish_reason"])
+            if choice.get("error"):
+                error = error or error_of(choice["error"], status)
+    found = facts.response_facts(
+        response_id=named.get("id"),
+        model=named.get("model"),
+        finish_reasons=[reasons[index] for index in sorted(reasons)],
+        usage=usage_of(usage),
+        error_type=error.type if error else None,
+    )
+    if "service_tier" in named:
+        found[semconv.OPENAI_SERVICE_TIER] = named["service_tier"]
+    if "system_fingerprint" in named:
+        found[semconv.OPENAI_SYSTEM_FINGERPRINT] = named["system_fingerprint"]
+    return found
+
+
+OPENAI_CHAT = OpenAIChat()

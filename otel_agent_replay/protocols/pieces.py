@@ -1,0 +1,127 @@
+"""Where the parts of a request body lie that repeat from one request to the next, so that each can be stored once.
+
+An agent's request repeats all messages before it. Cut at the borders of its messages, a body is a list of pieces, most
+of them seen before; put together in order they are the body again, byte for byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from otel_agent_replay.protocols.json_spans import Span, elements, members
+
+Range = tuple[int, int, str]
+"""`(start, end, role)`: bytes `start` to `end` of the body."""
+
+BLOB_BYTES = 16384
+"""A base64 text at least this long gets a range of its own."""
+
+ENVELOPE = "envelope"
+BLOB = "blob"
+
+_CONVERSATIONS = {"openai.chat_completions": "messages", "openai.responses": "input", "anthropic.messages": "messages"}
+_WHOLE = {"system": "system", "instructions": "system", "tools": "tools", "functions": "tools"}
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_"
+
+
+def split_request(name: str, body: bytes) -> list[Range]:
+    """Cut `body`, a request of the protocol `name`, into ranges that tile it: joined in order they give it back.
+
+    A message (or input item) is one range, with the comma before it; its role is the message's, or an item's type.
+    `system` and `tools` are ranges of their own, a large base64 text (an image) is a range `blob`, and what is left
+    between is `envelope`. Empty when `body` is not JSON of that shape. Linear in the size of the body.
+    """
+    conversation = _CONVERSATIONS.get(name)
+    if conversation is None:
+        return []
+    try:
+        text = body.decode("utf-8")
+        marks = list(_marks(text, conversation))
+    except (ValueError, RecursionError):
+        return []
+    ranges = _to_bytes(text, marks)
+    if not ranges:
+        return []
+    return list(_tiles(body, ranges))
+
+
+class _Mark(NamedTuple):
+    start: int
+    end: int
+    role: str
+
+
+def _marks(text: str, conversation: str) -> Iterator[_Mark]:
+    """The ranges in characters, in order."""
+    for span in members(text):
+        if span.key == conversation:
+            yield from _turns(text, span)
+        elif span.key in _WHOLE:
+            yield _Mark(span.start, span.end, _WHOLE[span.key])
+
+
+def _turns(text: str, span: Span) -> Iterator[_Mark]:
+    if not isinstance(span.value, list):
+        yield _Mark(span.start, span.end, "user")
+        return
+    before = None
+    for element in elements(text, span.start):
+        value = element.value if isinstance(element.value, dict) else {}
+        role = value.get("role") or value.get("type")
+        # The comma belongs to the message after it: a message then has the same bytes whether or not one follows.
+        yield _Mark(element.start if before is None else before, element.end, role if isinstance(role, str) else "")
+        before = element.end
+
+
+def _to_bytes(text: str, marks: list[_Mark]) -> list[Range]:
+    if text.isascii():
+        return [(mark.start, mark.end, mark.role) for mark in marks]
+    ranges, characters, at = [], 0, 0
+    for mark in marks:
+        at += len(text[characters : mark.start].encode())
+        size = len(text[mark.start : mark.end].encode())
+        ranges.append((at, at + size, mark.role))
+        at, characters = at + size, mark.end
+    return ranges
+
+
+def _tiles(body: bytes, ranges: list[Range]) -> Iterator[Range]:
+    at = 0
+    for start, end, role in ranges:
+        if start > at:
+            yield (at, start, ENVELOPE)
+        yield from _around_blobs(body, start, end, role)
+        at = end
+    if at < len(body):
+        yield (at, len(body), ENVELOPE)
+
+
+def _around_blobs(body: bytes, start: int, end: int, role: str) -> Iterator[Range]:
+    at = start
+    for blob_start, blob_end in _blobs(body, start, end):
+        yield (at, blob_start, role)
+        yield (blob_start, blob_end, BLOB)
+        at = blob_end
+    if at < end:
+        yield (at, end, role)
+
+
+def _blobs(body: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Stretches of at least BLOB_BYTES base64 characters between two quotes, a `data:...;base64,` before them aside."""
+    if end - start < BLOB_BYTES:
+        return
+    quote = body.find(b'"', start, end)
+    while quote >= 0:
+        after = body.find(b'"', quote + 1, end)
+        if after < 0:
+            return
+        if after - quote > BLOB_BYTES:
+            begin = quote + 1
+            if body.startswith(b"data:", begin):
+                comma = body.find(b",", begin, begin + 256)
+                begin = comma + 1 if comma >= 0 else begin
+            content = body[begin:after]
+            if len(content) >= BLOB_BYTES and not content.translate(None, _BASE64):
+                yield (begin, after)
+        quote = after

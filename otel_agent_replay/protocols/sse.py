@@ -1,0 +1,123 @@
+r"""Server-sent events from bytes in any chunking (WHATWG HTML, section "server-sent events").
+
+Lines end with CR, LF or CRLF and with nothing else: U+0085 and U+2028 are text. Bytes are decoded after they were cut
+into lines, so a chunk may end inside a character. Two differences from a browser: events whose data is empty are
+given out too (they are part of the recording), and so is the event that the end of the body leaves open.
+
+    >>> [event.data for event in events_of(b"data: a\n\ndata: b\ndata: c\n\n")]
+    ['a', 'b\nc']
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True)
+class SseEvent:
+    """One event. `type` is "message" unless named; `id` is the last id seen; `retry` milliseconds, where it is set.
+
+    `ended` is False for an event that the body left open; `valid` is False when its bytes were not UTF-8.
+    """
+
+    data: str
+    type: str = "message"
+    id: str | None = None
+    retry: int | None = None
+    ended: bool = True
+    valid: bool = True
+
+
+class SseParser:
+    """Feed it bytes as they come, then close it. `comments` and `dataless` count what makes no event."""
+
+    def __init__(self) -> None:
+        self.comments = 0
+        self.dataless = 0
+        self._open_line: list[bytes] = []
+        self._after_cr = False
+        self._at_start = True
+        self._data: list[bytes] = []
+        self._type = b""
+        self._id: str | None = None
+        self._retry: int | None = None
+        self._fields = 0
+
+    def feed(self, chunk: bytes) -> list[SseEvent]:
+        """The events that `chunk` completes."""
+        if self._after_cr and chunk:
+            self._after_cr = False
+            if chunk[:1] == b"\n":
+                chunk = chunk[1:]
+        if b"\n" not in chunk and b"\r" not in chunk:
+            if chunk:
+                self._open_line.append(chunk)
+            return []
+        self._after_cr = chunk.endswith(b"\r")
+        lines = _LINE_END.split(b"".join((*self._open_line, chunk)))
+        rest = lines.pop()
+        self._open_line = [rest] if rest else []
+        return [event for line in lines if (event := self._line(line)) is not None]
+
+    def close(self) -> list[SseEvent]:
+        """The event that the end of the body left open, if it holds data."""
+        if self._open_line:
+            line, self._open_line = b"".join(self._open_line), []
+            self._line(line)
+        event = self._dispatch(ended=False) if self._fields else None
+        return [event] if event is not None else []
+
+    def _line(self, line: bytes) -> SseEvent | None:
+        if self._at_start:
+            self._at_start = False
+            line = line.removeprefix(_BOM)
+        if not line:
+            return self._dispatch(ended=True) if self._fields else None
+        if line[:1] == b":":
+            self.comments += 1
+            return None
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        self._fields += 1
+        if name == b"data":
+            self._data.append(value)
+        elif name == b"event":
+            self._type = value
+        elif name == b"id" and b"\0" not in value:
+            self._id = value.decode("utf-8", "replace")
+        elif name == b"retry" and value.isdigit():
+            self._retry = int(value)
+        return None
+
+    def _dispatch(self, *, ended: bool) -> SseEvent | None:
+        data, name, retry = self._data, self._type, self._retry
+        self._data, self._type, self._retry, self._fields = [], b"", None, 0
+        if not data:
+            self.dataless += 1
+            return None
+        raw = b"\n".join(data)
+        try:
+            text, valid = raw.decode("utf-8"), True
+        except UnicodeDecodeError:
+            text, valid = raw.decode("utf-8", "replace"), False
+        kind = name.decode("utf-8", "replace") or "message"
+        return SseEvent(text, kind, self._id, retry, ended, valid)
+
+
+def events_of(chunks: bytes | Iterable[bytes]) -> Iterator[SseEvent]:
+    """All events of a whole body, given as one piece or as its chunks."""
+    parser = SseParser()
+    for chunk in (chunks,) if isinstance(chunks, bytes) else chunks:
+        yield from parser.feed(chunk)
+    yield from parser.close()
+
+
+def looks_like_sse(body: bytes) -> bool:
+    """Whether `body` starts as an event stream does: decides where a media type is missing or wrong."""
+    start = body[:64].removeprefix(_BOM).lstrip(b"\r\n")
+    return start.startswith((b"data:", b"event:", b":", b"id:", b"retry:"))
