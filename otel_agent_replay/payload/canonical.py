@@ -13,13 +13,13 @@ _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", 
 
 
 def canonical_json(value: Any) -> bytes:
-    """Return JSON with sorted keys, no spaces and arrays in their order, as UTF-8.
+    r"""Return JSON with sorted keys, no spaces and arrays in their order, as UTF-8.
 
     `value` is what `json.loads` gives. Lone surrogates are passed as three bytes each, NaN and the infinities as
     the tokens that `json` reads back. Raises TypeError for what JSON cannot hold.
 
     >>> canonical_json({"b": [2, 1], "a": "é"})
-    b'{"a":"\\xc3\\xa9","b":[2,1]}'
+    b'{"a":"\xc3\xa9","b":[2,1]}'
     """
     return _encode(value).encode("utf-8", "surrogatepass")
 

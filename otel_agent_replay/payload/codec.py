@@ -1,66 +1,123 @@
-"""Typed JSON: Python values as bytes that come back as the same values. First form: JSON kinds only."""
+"""Typed JSON: Python values as bytes that come back as the same values, classes included. Never pickle.
+
+What JSON holds exactly is plain JSON; everything else is an object with a `$type`. What cannot be kept is kept
+as its class and a bounded text, and the encoding says so at once, with the path. Equal values give equal bytes
+in every process (sets are sorted, memory addresses left out), so that digests can be compared.
+
+>>> decode(encode({"when": (1, 2.5), "who": {"ann"}}).data)
+{'when': (1, 2.5), 'who': {'ann'}}
+"""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from otel_agent_replay.errors import CodecError
+from otel_agent_replay.payload.classes import class_name
+from otel_agent_replay.payload.decoding import Decoder
+from otel_agent_replay.payload.encoding import MAX_DEPTH, MAX_VALUES, Encoder, TooLarge, dump, is_plain
+from otel_agent_replay.payload.kept import KeptAsText
 
-_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
-_dumps = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+__all__ = ["Encoded", "KeptAsText", "decode", "decode_call", "encode", "encode_call"]
+
+MAX_BYTES = 64 * 1024 * 1024
+"""The largest encoding that is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Encoded:
-    """The bytes of a value; `round_trips` is False when decoding gives something else, and `notes` say what."""
+    """The bytes of a value; `round_trips` is False when decoding gives something else, and `notes` say what.
+
+    A note is a path and a sentence: `kwargs.session: app.db.Session kept as text only`.
+    """
 
     data: bytes
     round_trips: bool = True
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KeptAsText:
-    """Stands for a value that could not be kept: its class, and a bounded text of it."""
-
-    type: str
-    text: str
-
-
 def encode(value: Any) -> Encoded:
-    """Return `value` as typed JSON, taken by value. Never raises."""
-    notes: list[str] = []
+    """Return `value` as typed JSON, taken by value, now. Never raises.
 
-    def keep(other: Any) -> Any:
-        name = f"{type(other).__module__}:{type(other).__qualname__}"
-        notes.append(f"{name} kept as text only")
-        return {"$type": "text_only", "class": name, "text": _ADDRESS.sub("", repr(other))[:200]}
+    Bounds: MAX_DEPTH levels, MAX_VALUES parts, MAX_BYTES; what exceeds them is noted.
+    """
+    kind = type(value)
+    if (kind is dict or kind is list) and not is_plain(value, set(), MAX_DEPTH):
+        return _encode_slowly(value)
+    if kind is dict or kind is list or kind is str or kind is bool or value is None:
+        return _finish_plain(value)
+    return _encode_slowly(value)
 
-    data = json.dumps(value, default=keep, separators=(",", ":")).encode()
-    return Encoded(data, not notes, tuple(notes))
+
+def encode_call(args: tuple[Any, ...], kwargs: Mapping[str, Any], *, skip_self: bool = False) -> Encoded:
+    """Return the arguments of a call as typed JSON; `skip_self` leaves the first one (a method's object) out."""
+    if skip_self:
+        args = args[1:]
+    call = {"args": list(args), "kwargs": dict(kwargs)}
+    if is_plain(call, set(), MAX_DEPTH):
+        return _finish_plain(call)
+    return _encode_slowly(call)
+
+
+def _finish_plain(tree: Any) -> Encoded:
+    try:
+        data = dump(tree).encode()
+    except UnicodeEncodeError:  # a lone surrogate somewhere
+        return _encode_slowly(tree)
+    except (RecursionError, RuntimeError, ValueError) as error:  # changed under our hands, or the stack is nearly full
+        return _given_up(tree, f"{type(error).__name__}: {error}")
+    if len(data) > MAX_BYTES:
+        return _given_up(tree, f"{len(data)} bytes encoded, {MAX_BYTES} are kept")
+    return Encoded(data)
+
+
+def _encode_slowly(value: Any) -> Encoded:
+    encoder = Encoder()
+    try:
+        data = dump(encoder.value(value, None)).encode()
+    except TooLarge:
+        return _given_up(value, f"more than {MAX_VALUES} values in it")
+    except Exception as error:
+        return _given_up(value, f"{type(error).__name__}: {error}")
+    if len(data) > MAX_BYTES:
+        return _given_up(value, f"{len(data)} bytes encoded, {MAX_BYTES} are kept")
+    return Encoded(data, not encoder.notes, tuple(encoder.notes))
+
+
+def _given_up(value: Any, why: str) -> Encoded:
+    name = class_name(type(value))
+    tag = {"$type": "text_only", "class": name, "text": "<not kept>"}
+    return Encoded(dump(tag).encode(), False, (f"{name} not kept: {why.encode('ascii', 'replace').decode()}",))
+
+
+def _reject(token: str) -> NoReturn:
+    raise ValueError(f"{token} is not JSON")
+
+
+_decoder = json.JSONDecoder(parse_constant=_reject)
+_scan: Callable[[str, int], tuple[Any, int]] = vars(_decoder)["scan_once"]
 
 
 def decode(data: bytes) -> Any:
-    """Return the value of typed JSON. Raises CodecError for other bytes."""
+    """Return the value of typed JSON. Raises CodecError, with the path, for bytes that `encode` did not write."""
     try:
-        return json.loads(data)
-    except ValueError as error:
-        raise CodecError(f"not typed JSON: {error}") from error
-
-
-def encode_call(args: Sequence[Any], kwargs: dict[str, Any], *, skip_self: bool = False) -> Encoded:
-    """Return the arguments of a call as typed JSON; `skip_self` leaves the first one out."""
-    return encode({"args": list(args[1:] if skip_self else args), "kwargs": kwargs})
+        text = data.decode("utf-8")
+        tree, end = _scan(text, 0)
+        if end != len(text):
+            tree = _decoder.decode(text)
+        return Decoder().value(tree, None) if '"$type"' in text else tree
+    except StopIteration:
+        raise CodecError("value: not JSON") from None
+    except (ValueError, RecursionError) as error:
+        raise CodecError(f"value: not typed JSON: {error}") from error
 
 
 def decode_call(data: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return (args, kwargs) of what `encode_call` wrote. Raises CodecError."""
     value = decode(data)
-    try:
-        return tuple(value["args"]), dict(value["kwargs"])
-    except (TypeError, KeyError) as error:
-        raise CodecError("not the arguments of a call") from error
+    if type(value) is not dict or type(value.get("args")) is not list or type(value.get("kwargs")) is not dict:
+        raise CodecError("value: not the arguments of a call")
+    return tuple(value["args"]), value["kwargs"]

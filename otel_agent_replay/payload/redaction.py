@@ -35,7 +35,9 @@ class Rule:
 class Redaction:
     """All rules of a process, compiled."""
 
-    def __init__(self, rules: Sequence[Rule] = (), *, key: bytes = b"", level: CaptureLevel = CaptureLevel.FULL) -> None:
+    def __init__(
+        self, rules: Sequence[Rule] = (), *, key: bytes = b"", level: CaptureLevel = CaptureLevel.FULL
+    ) -> None:
         self.rules = tuple(rules)
         self.level = level
         self._key = key

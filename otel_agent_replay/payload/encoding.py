@@ -1,0 +1,203 @@
+"""Values to the tree that JSON can hold: the slow, complete path of the codec.
+
+Owns the walk: order of kinds, bounds, cycles, notes. What a tag holds is its own module's business.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import json.encoder
+import pathlib
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from otel_agent_replay.payload import arrays, containers, moments, scalars
+from otel_agent_replay.payload.classes import class_name
+from otel_agent_replay.payload.exceptions import write_exception
+from otel_agent_replay.payload.kept import KeptAsText
+from otel_agent_replay.payload.objects import write_object
+from otel_agent_replay.payload.where import Where, show
+
+MAX_DEPTH = 100  # levels of nesting
+MAX_VALUES = 1_000_000  # values in one encoded value
+MAX_TEXT = 1_000  # characters of the text that stands for what could not be kept
+
+LARGEST_INT = 2**63 - 1
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+
+def _fast_dump() -> Callable[[Any], str]:
+    plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return plain
+    text = json.encoder.encode_basestring
+    chunks = make(None, None, text, None, ":", ",", False, False, False)
+    join = "".join
+    return lambda tree: join(chunks(tree, 0))
+
+
+dump: Callable[[Any], str] = _fast_dump()
+"""JSON text of a tree of plain values, no spaces. The tree is known to be plain and free of cycles."""
+
+
+class TooLarge(Exception):
+    """The value has more parts than are kept."""
+
+
+def is_plain(value: Any, open_ids: set[int], depth: int) -> bool:
+    """Return whether a dict or list is JSON exactly as it is: exact classes only, no cycle, not too deep."""
+    identity = id(value)
+    if depth <= 0 or identity in open_ids:
+        return False
+    open_ids.add(identity)
+    if type(value) is dict:
+        for key in value:
+            if type(key) is not str or key == "$type":
+                return False
+        items: Iterable[Any] = value.values()
+    else:
+        items = value
+    for item in items:
+        kind = type(item)
+        if kind is str or kind is bool or item is None:
+            continue
+        if kind is int:
+            if -LARGEST_INT <= item <= LARGEST_INT:
+                continue
+            return False
+        if kind is float:
+            if item - item == 0.0:  # false for NaN and the infinities
+                continue
+            return False
+        if (kind is not dict and kind is not list) or not is_plain(item, open_ids, depth - 1):
+            return False
+    open_ids.discard(identity)
+    return True
+
+
+class Encoder:
+    """One encoding: collects notes, knows what is open above, stops at the bounds."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        self._open: set[int] = set()
+        self._left = MAX_VALUES
+        self.dump = dump
+
+    def value(self, value: Any, where: Where) -> Any:
+        """Return the tree of `value`, which lies at `where`."""
+        kind = type(value)
+        if value is None or kind is bool:
+            return value
+        if kind is str:
+            return self.text(value)
+        if kind is int and -LARGEST_INT <= value <= LARGEST_INT:
+            return value
+        if kind is float and value - value == 0.0:
+            return value
+        self._left -= 1
+        if self._left < 0:
+            raise TooLarge
+        identity = id(value)
+        if identity in self._open:
+            return self.kept_as_text(value, where, "refers back to what contains it; cut there", text="<cycle>")
+        if len(self._open) >= MAX_DEPTH:
+            return self.kept_as_text(value, where, f"nested more than {MAX_DEPTH} deep; cut there", text="<too deep>")
+        self._open.add(identity)
+        try:
+            return self._writer(kind, value)(value, self, where)
+        finally:
+            self._open.discard(identity)
+
+    def _writer(self, kind: type, value: Any) -> Callable[[Any, Encoder, Where], Any]:
+        writer = _WRITERS.get(kind)
+        if writer is not None:
+            return writer
+        if isinstance(value, BaseException):
+            return write_exception
+        if arrays.is_numpy(value):
+            return arrays.write_numpy
+        if moments.is_zoneinfo(value):
+            return moments.write_zoneinfo
+        for parent, known in _PARENTS:
+            if isinstance(value, parent):
+                return _as_parent(parent, known)
+        return write_object
+
+    def text(self, text: str) -> Any:
+        """Return `text`, or its tag when it holds lone surrogates."""
+        return text if self.is_text(text) else {"$type": "text", **scalars.text_fields(text)}
+
+    @staticmethod
+    def is_text(text: str) -> bool:
+        """Return whether `text` has a UTF-8 form."""
+        if text.isascii():
+            return True
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            return False
+        return True
+
+    def items(self, values: Iterable[Any], where: Where) -> list[Any]:
+        """Return the trees of a sequence's items."""
+        return [self.value(item, (where, index)) for index, item in enumerate(list(values))]
+
+    def pairs(self, pairs: Iterable[tuple[Any, Any]], where: Where) -> list[Any]:
+        """Return the trees of keys and values, `[key, value]` each."""
+        return [[self.value(key, where), self.value(item, (where, str(key)))] for key, item in pairs]
+
+    def note(self, where: Where, text: str) -> None:
+        """Say that what lies at `where` does not come back as it is."""
+        place = show(where)
+        self.notes.append(f"{place}: {text}" if place else text)
+
+    def kept_as_text(self, value: Any, where: Where, why: str, fields: Any = None, *, text: str | None = None) -> Any:
+        """Return the tag that stands for a value that cannot be kept, and note why."""
+        self.note(where, why)
+        tag = {"$type": "text_only", "class": class_name(type(value)), "text": self.text(text or bounded_repr(value))}
+        return tag if fields is None else {**tag, "fields": fields}
+
+
+def bounded_repr(value: Any) -> str:
+    """Return the repr of any object: at most MAX_TEXT characters, memory addresses left out. Never raises."""
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"<{class_name(type(value))}, whose repr raised {type(error).__name__}>"
+    text = _ADDRESS.sub("", text)
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 4]} ..."
+
+
+def _as_parent(parent: type, write: Callable[[Any, Encoder, Where], Any]) -> Callable[[Any, Encoder, Where], Any]:
+    def written(value: Any, encoder: Encoder, where: Where) -> Any:
+        encoder.note(where, f"{class_name(type(value))} kept as {parent.__name__}")
+        return write(value, encoder, where)
+
+    return written
+
+
+def _write_kept(value: KeptAsText, encoder: Encoder, where: Where) -> Any:
+    tag = {"$type": "text_only", "class": value.type, "text": encoder.text(value.text)}
+    return tag if value.fields is None else {**tag, "fields": encoder.value(value.fields, where)}
+
+
+def _scalar_writer(tag: str, write: Callable[[Any], dict[str, Any]]) -> Callable[[Any, Encoder, Where], Any]:
+    return lambda value, _encoder, _where: {"$type": tag, **write(value)}
+
+
+_WRITERS: dict[type, Callable[[Any, Encoder, Where], Any]] = {
+    **{scalar.cls: _scalar_writer(scalar.tag, scalar.write) for scalar in scalars.SCALARS},
+    **moments.WRITERS,
+    **containers.WRITERS,
+    KeptAsText: _write_kept,
+}
+
+_PARENTS: tuple[tuple[type, Callable[[Any, Encoder, Where], Any]], ...] = (
+    (dt.datetime, moments.write_datetime),
+    (pathlib.PurePath, _scalar_writer("path", scalars.write_path)),
+)
