@@ -1,0 +1,122 @@
+"""Where things lie in a lake: folders, partitions, file names, and how a file is published whole or not at all.
+
+    journal/*.log                                   see export
+    spans/date=YYYY-MM-DD/hour=HH/*.parquet         payloads/, losses/ and labels/ likewise
+
+Date and hour are the start of the run in UTC, read from the run id, so a run lies wholly in one partition and
+its id alone names it. A file is named `FIRST-LAST-PACK.parquet`: the run starts of its first and last run (Unix
+milliseconds, hexadecimal) and its pack, the number that binds the spans file to the payloads file beside it. A
+listing is therefore enough to leave out most files. Knows nothing of columns.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+
+SPANS = "spans"
+PAYLOADS = "payloads"
+LOSSES = "losses"
+LABELS = "labels"
+TABLES = (SPANS, PAYLOADS, LOSSES, LABELS)
+
+_NAME = re.compile(r"([0-9a-f]{12})-([0-9a-f]{12})-([0-9a-f]{16})\.parquet")
+_TEMPORARY_PREFIX = "."  # globs of readers (`*.parquet` under a shell, DuckDB, Spark) skip such names
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """One hour of runs: `date` as YYYY-MM-DD, `hour` as HH, UTC."""
+
+    date: str
+    hour: str
+
+    @classmethod
+    def of_ms(cls, unix_ms: int) -> Partition:
+        """Return the partition of a moment in Unix milliseconds."""
+        # The year 9999 is the last that a date can name; a broken clock must not make a run unstorable.
+        moment = datetime.fromtimestamp(min(max(unix_ms, 0), 253_402_300_799_999) / 1000, tz=timezone.utc)
+        return cls(f"{moment.year:04}-{moment.month:02}-{moment.day:02}", f"{moment.hour:02}")
+
+    def folder(self, lake: Path, table: str) -> Path:
+        """Return the folder of this partition in `table` (one of TABLES)."""
+        return lake / table / f"date={self.date}" / f"hour={self.hour}"
+
+
+@dataclass(frozen=True, slots=True)
+class LakeFile:
+    """A published file: `first_ms` and `last_ms` are the run starts it spans, `pack` its number."""
+
+    path: Path
+    first_ms: int
+    last_ms: int
+    pack: int
+
+    def beside(self, table: str) -> Path:
+        """Return the path of the file of the same pack in another table."""
+        hour = self.path.parent
+        date = hour.parent
+        return date.parent.parent / table / date.name / hour.name / self.path.name
+
+
+def file_name(first_ms: int, last_ms: int, pack: int) -> str:
+    """Return the name of a file; see the module docstring."""
+    return f"{first_ms:012x}-{last_ms:012x}-{pack:016x}.parquet"
+
+
+def files_in(folder: Path) -> list[LakeFile]:
+    """Return the published files of one partition folder, by name; [] when there is no such folder."""
+    try:
+        names = sorted(entry.name for entry in folder.iterdir())
+    except FileNotFoundError:
+        return []
+    found = []
+    for name in names:
+        match = _NAME.fullmatch(name)
+        if match is not None:
+            first, last, pack = (int(part, 16) for part in match.groups())
+            found.append(LakeFile(folder / name, first, last, pack))
+    return found
+
+
+def all_files(lake: Path, table: str, *, newest_first: bool = False) -> Iterator[LakeFile]:
+    """Yield every published file of a table, partition by partition in order of time."""
+    for date in _folders(lake / table, "date=", newest_first):
+        for hour in _folders(date, "hour=", newest_first):
+            files = files_in(hour)
+            yield from reversed(files) if newest_first else files
+
+
+def _folders(parent: Path, prefix: str, newest_first: bool) -> list[Path]:
+    try:
+        names = sorted((entry.name for entry in parent.iterdir()), reverse=newest_first)
+    except FileNotFoundError:
+        return []
+    return [parent / name for name in names if name.startswith(prefix)]
+
+
+def temporary_beside(target: Path) -> Path:
+    """Return a fresh path on the same filesystem as `target`, whose folder is made; no listing shows it as a file."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    return target.parent / f"{_TEMPORARY_PREFIX}{target.name}.{uuid.uuid4().hex}.tmp"
+
+
+def publish(temporary: Path, target: Path) -> None:
+    """Make a finished file visible as `target`, durably and at once: a reader sees the whole file or none."""
+    _sync(temporary)
+    temporary.replace(target)
+    # The rename itself must survive a power cut before a journal segment may be removed.
+    _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

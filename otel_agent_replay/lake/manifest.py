@@ -1,0 +1,54 @@
+"""The frozen list of all that a run depended on, and its digest. Pure; the message is `wire.v1.manifest`."""
+
+from __future__ import annotations
+
+from otel_agent_replay.lake.exchange_column import whole_exchange
+from otel_agent_replay.lake.rows import store_path
+from otel_agent_replay.model import Kind, Node, RecordedRun, digest_of
+from otel_agent_replay.wire.convert import read_to_wire, versions_to_wire
+from otel_agent_replay.wire.text import text_to_wire
+from otel_agent_replay.wire.v1.journal_pb2 import Reads
+from otel_agent_replay.wire.v1.manifest_pb2 import Manifest, ManifestEntry
+
+
+def manifest_of(recorded: RecordedRun) -> tuple[Manifest, bytes]:
+    """Return the manifest of a run and its SHA-256. The same run gives the same bytes before and after storage."""
+    run = recorded.run
+    nodes = sorted(recorded.nodes, key=lambda node: node.sequence)
+    root = next((node for node in nodes if node.kind is Kind.RUN), None)
+    manifest = Manifest(
+        format_version=run.format_version,
+        run_id=run.run_id,
+        agent=text_to_wire(run.agent),
+        mode=text_to_wire(run.mode),
+        input_digest=root.call.request.digest if root is not None and root.call is not None else b"",
+        output_digest=_result_digest(root) if root is not None else b"",
+        status=str(run.status),
+        versions=sorted(f"{version.name}={version.value}" for version in versions_to_wire(run.versions)),
+        entries=[_entry(node) for node in nodes],
+    )
+    return manifest, digest_of(manifest.SerializeToString(deterministic=True))
+
+
+def _entry(node: Node) -> ManifestEntry:
+    exchange = whole_exchange(node.call, node.outcome).SerializeToString(deterministic=True)
+    reads = Reads(reads=[read_to_wire(read) for read in node.reads]).SerializeToString(deterministic=True)
+    return ManifestEntry(
+        step=node.step or 0,
+        path=store_path(node.path),
+        kind=str(node.kind),
+        side_effect=str(node.side_effect),
+        request_digest=node.call.request.digest if node.call is not None else b"",
+        result_digest=_result_digest(node),
+        exchange_digest=digest_of(exchange) if exchange else b"",
+        reads_digest=digest_of(reads) if reads else b"",
+        status=str(node.outcome.status) if node.outcome is not None else "",
+        sequence=node.sequence,
+        end_sequence=node.end_sequence,
+    )
+
+
+def _result_digest(node: Node) -> bytes:
+    if node.outcome is None or node.outcome.result is None:
+        return b""
+    return node.outcome.result.digest

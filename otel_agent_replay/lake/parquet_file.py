@@ -1,0 +1,120 @@
+"""One Parquet file in the making: encodings of every column, and publication whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from otel_agent_replay.lake.layout import publish, temporary_beside
+
+_COMPRESSION_LEVEL = 9
+"""zstd from this level on keeps a window of several MB: a body that repeats an earlier one costs next to nothing."""
+
+_PAGE_BYTES = 64 << 20  # one page a row group: a page is also where the window ends
+
+_DELTA = frozenset(
+    {
+        "position",
+        "start_ns",
+        "end_ns",
+        "sequence",
+        "end_sequence",
+        "step",
+        "request_payload",
+        "result_payload",
+        "number",
+        "pieces.list.element.first",
+        "pieces.list.element.count",
+        "reads.list.element.integer",
+        "reads.list.element.sequence",
+        "time_ns",
+    }
+)
+_SPLIT = frozenset({"reads.list.element.number"})
+_PLAIN = frozenset({"span_id", "parent_span_id", "request_digest", "result_digest", "exchange", "data", "path"})
+_PREFIX_DELTA = frozenset({"path"})
+_STATISTICS = ["run_id", "root", "start_ns", "number"]
+"""What prunes row groups. Statistics of other columns would only make the footer longer."""
+
+
+class ParquetOutput:
+    """Writes row groups to a temporary file and publishes it as `target`; nothing is left when it is not published."""
+
+    def __init__(self, target: Path, schema: pa.Schema, metadata: Mapping[str, str]) -> None:
+        self._target = target
+        self._schema = schema
+        self._metadata = metadata
+        self._temporary = temporary_beside(target)
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, table: pa.Table) -> None:
+        """Append one row group."""
+        if self._writer is None:
+            self._writer = _writer(self._temporary, self._schema)
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+
+    def publish(self) -> Path | None:
+        """Finish the file and make it visible; None when nothing was written."""
+        if self._writer is None:
+            return None
+        self._writer.add_key_value_metadata(dict(self._metadata))
+        self._close()
+        publish(self._temporary, self._target)
+        return self._target
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def __enter__(self) -> ParquetOutput:  # noqa: PYI034 - typing has no Self before Python 3.11
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._close()
+        self._temporary.unlink(missing_ok=True)
+
+
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    leaves = [column for field in schema for column in _leaves(field, "")]
+    encodings = {}
+    for leaf in leaves:
+        if leaf in _DELTA:
+            encodings[leaf] = "DELTA_BINARY_PACKED"
+        elif leaf in _SPLIT:
+            encodings[leaf] = "BYTE_STREAM_SPLIT"
+        elif leaf in _PREFIX_DELTA:
+            encodings[leaf] = "DELTA_BYTE_ARRAY"
+    options: dict[str, Any] = {"use_dictionary": [leaf for leaf in leaves if leaf not in _PLAIN.union(encodings)]}
+    return pq.ParquetWriter(
+        path,
+        pa.schema([field.remove_metadata() for field in schema]),
+        compression="zstd",
+        compression_level=_COMPRESSION_LEVEL,
+        column_encoding=encodings,
+        write_statistics=[leaf for leaf in leaves if leaf in _STATISTICS],
+        data_page_size=_PAGE_BYTES,
+        write_page_checksum=True,
+        store_schema=False,
+        **options,
+    )
+
+
+def _leaves(field: pa.Field[Any], prefix: str) -> list[str]:
+    path = prefix + field.name
+    kind = field.type
+    if pa.types.is_struct(kind):
+        return [leaf for child in kind for leaf in _leaves(child, f"{path}.")]
+    if pa.types.is_map(kind):
+        key, value = kind.key_field.with_name("key"), kind.item_field.with_name("value")
+        return _leaves(key, f"{path}.key_value.") + _leaves(value, f"{path}.key_value.")
+    if pa.types.is_list(kind):
+        return _leaves(kind.value_field.with_name("element"), f"{path}.list.")
+    return [path]

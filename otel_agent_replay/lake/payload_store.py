@@ -1,0 +1,185 @@
+"""Payload bytes <-> rows of the payloads table. Owns how bodies are cut, shared and put together again.
+
+A request to a model repeats all messages before it. It is cut at its messages, each distinct piece is stored once,
+and the request becomes a few ranges of piece numbers. Pieces of one run lie in the order of its longest request, so
+the ranges stay few. The exact bytes are the joined pieces, and every reading proves them by their SHA-256.
+"""
+
+from __future__ import annotations
+
+import bisect
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from otel_agent_replay.errors import DamagedRecording
+from otel_agent_replay.lake.schema import PAYLOADS, file_facts
+from otel_agent_replay.model import digest_of
+
+WHOLE_IS_CHEAPER = 512
+"""Bytes: a piece shorter than this is stored again rather than let it break a range."""
+
+ROW_GROUP_BYTES = 8 << 20
+_ROW_GROUP_ROWS = 65536
+_CACHED_ROW_GROUPS = 8
+
+Splitter = Callable[[str, bytes], list[tuple[int, int, str]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Bytes to store. `protocol` names the model protocol of a request, else it is "" and the body stays whole."""
+
+    digest: bytes
+    data: bytes
+    protocol: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    data: bytes
+    role: str
+
+
+class PackWriter:
+    """Collects the bodies of the runs of one pack and hands full row groups to `write`."""
+
+    def __init__(self, pack: int, write: Callable[[pa.Table], None], split: Splitter) -> None:
+        self._pack = pack
+        self._write = write
+        self._split = split
+        self._rows: list[dict[str, Any]] = []
+        self._bytes = 0
+        self._next = 0
+        self._bodies: dict[bytes, int] = {}
+        self._pieces: dict[bytes, int] = {}
+        self._keys: dict[int, bytes] = {}
+
+    def add_run(self, bodies: Iterable[Body]) -> dict[bytes, int]:
+        """Store the bodies of one run; return the number of each by digest."""
+        distinct = {body.digest: body for body in bodies}
+        cut = {digest: self._cut(body) for digest, body in distinct.items() if digest not in self._bodies}
+        # The longest request holds the messages of the others in order: stored first, it makes their ranges few.
+        ranges = {
+            digest: self._ranges(pieces)
+            for digest, pieces in sorted(cut.items(), key=lambda item: len(item[1]), reverse=True)
+            if pieces
+        }
+        for digest in cut:
+            body = distinct[digest]
+            found = ranges.get(digest)
+            self._bodies[digest] = (
+                self._add({"data": body.data})
+                if found is None
+                else self._add({"pieces": [{"first": first, "count": count} for first, count in found]})
+            )
+        return {digest: self._bodies[digest] for digest in distinct}
+
+    def _cut(self, body: Body) -> list[_Piece]:
+        if not body.protocol:
+            return []
+        return [_Piece(body.data[start:end], role) for start, end, role in self._split(body.protocol, body.data)]
+
+    def _ranges(self, pieces: list[_Piece]) -> list[tuple[int, int]]:
+        numbers = []
+        previous = -2
+        for piece in pieces:
+            previous = self._number(piece, previous)
+            numbers.append(previous)
+        ranges: list[tuple[int, int]] = []
+        for number in numbers:
+            if ranges and sum(ranges[-1]) == number:
+                ranges[-1] = (ranges[-1][0], ranges[-1][1] + 1)
+            else:
+                ranges.append((number, 1))
+        return ranges
+
+    def _number(self, piece: _Piece, previous: int) -> int:
+        key = piece.data if len(piece.data) < 32 else digest_of(piece.data)
+        if self._keys.get(previous + 1) == key:
+            return previous + 1
+        known = self._pieces.get(key)
+        extends = previous + 1 == self._next
+        if known is not None and (len(piece.data) >= WHOLE_IS_CHEAPER or not extends):
+            return known
+        number = self._add({"data": piece.data, "role": piece.role})
+        self._pieces[key] = number
+        self._keys[number] = key
+        return number
+
+    def _add(self, row: dict[str, Any]) -> int:
+        number = self._next
+        self._next += 1
+        row["pack"], row["number"] = self._pack, number
+        self._rows.append(row)
+        self._bytes += len(row.get("data") or b"")
+        if self._bytes >= ROW_GROUP_BYTES or len(self._rows) >= _ROW_GROUP_ROWS:
+            self.flush()
+        return number
+
+    def flush(self) -> None:
+        """Hand over what is collected as one row group."""
+        if self._rows:
+            self._write(pa.Table.from_pylist(self._rows, PAYLOADS))
+            self._rows, self._bytes = [], 0
+
+
+class PackReader:
+    """Reads payloads of one pack by number; only the row groups that are asked for. Safe to share between threads."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+        metadata = self._file.metadata
+        file_facts(metadata.metadata, path)
+        self._starts = [0]
+        for group in range(metadata.num_row_groups):
+            self._starts.append(self._starts[-1] + metadata.row_group(group).num_rows)
+        self._cache: OrderedDict[int, pa.Table] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def payload(self, number: int, digest: bytes) -> bytes:
+        """Return the bytes of payload `number`. Raises DamagedRecording when they are not those of `digest`."""
+        data, pieces = self._row(number)
+        if data is None:
+            data = b"".join(
+                self._row(piece)[0] or b""
+                for found in pieces or ()
+                for piece in range(found["first"], found["first"] + found["count"])
+            )
+        if digest_of(data) != digest:
+            raise DamagedRecording(
+                f"payload {digest.hex()[:16]} (number {number} of {self._path}) was altered: its digest is another"
+            )
+        return data
+
+    def _row(self, number: int) -> tuple[bytes | None, list[dict[str, int]] | None]:
+        if not 0 <= number < self._starts[-1]:
+            raise DamagedRecording(f"{self._path} has no payload number {number}")
+        group = bisect.bisect_right(self._starts, number) - 1
+        table = self._group(group)
+        row = number - self._starts[group]
+        if table.column("number")[row].as_py() != number:
+            raise DamagedRecording(f"{self._path}: row {number} says that it is another one")
+        return table.column("data")[row].as_py(), table.column("pieces")[row].as_py()
+
+    def _group(self, group: int) -> pa.Table:
+        with self._lock:
+            table = self._cache.get(group)
+            if table is None:
+                try:
+                    table = self._file.read_row_group(group, columns=["number", "pieces", "data"])
+                except (OSError, pa.ArrowException) as error:
+                    raise DamagedRecording(f"{self._path} cannot be read: {error}") from error
+                self._cache[group] = table.combine_chunks()
+                while len(self._cache) > _CACHED_ROW_GROUPS:
+                    self._cache.popitem(last=False)
+            else:
+                self._cache.move_to_end(group)
+            return table

@@ -1,0 +1,100 @@
+"""Which attributes lie in a column of their own, and how they come back. Pure.
+
+Such an attribute keeps its place in the attribute map with a null value, so that the mapping can be rebuilt in
+order, and its value is stored once. A value of another type than the column's stays in the map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from otel_agent_replay import semconv
+from otel_agent_replay.model import AttributeValue
+from otel_agent_replay.wire.text import text_from_wire as load_text
+from otel_agent_replay.wire.text import text_to_wire as store_text
+
+Row = dict[str, Any]
+
+_INT64 = 1 << 63
+
+COLUMN_OF: dict[str, tuple[str, type[Any]]] = {
+    semconv.OPERATION_NAME: ("operation", str),
+    semconv.PROVIDER_NAME: ("provider", str),
+    semconv.PROTOCOL: ("protocol", str),
+    semconv.REQUEST_MODEL: ("request_model", str),
+    semconv.RESPONSE_MODEL: ("response_model", str),
+    semconv.USAGE_INPUT_TOKENS: ("input_tokens", int),
+    semconv.USAGE_OUTPUT_TOKENS: ("output_tokens", int),
+    semconv.USAGE_CACHE_READ_INPUT_TOKENS: ("cache_read_input_tokens", int),
+    semconv.USAGE_REASONING_OUTPUT_TOKENS: ("reasoning_output_tokens", int),
+    semconv.COST_USD: ("cost_usd", float),
+    semconv.RESPONSE_FINISH_REASONS: ("finish_reasons", tuple),
+    semconv.TOOL_NAME: ("tool_name", str),
+    semconv.TOOL_CALL_ID: ("tool_call_id", str),
+    semconv.HTTP_STATUS: ("http_status", int),
+    semconv.SERVER_ADDRESS: ("server_address", str),
+    semconv.ERROR_TYPE: ("error_type", str),
+}
+"""Attribute key -> column and the only Python type that goes there."""
+
+
+def _hex(column: str) -> Callable[[Mapping[str, Any]], AttributeValue]:
+    return lambda row: row[column].hex() if row.get(column) is not None else None
+
+
+def _same(column: str) -> Callable[[Mapping[str, Any]], AttributeValue]:
+    def value(row: Mapping[str, Any]) -> AttributeValue:
+        stored = row.get(column)
+        return load_text(stored) if isinstance(stored, str) else stored
+
+    return value
+
+
+DERIVED: dict[str, Callable[[Mapping[str, Any]], AttributeValue]] = {
+    semconv.RUN_ID: _hex("run_id"),
+    semconv.STEP: _same("step"),
+    semconv.KIND: _same("kind"),
+    semconv.PATH: _same("path"),
+    semconv.SIDE_EFFECT: _same("side_effect"),
+    semconv.SOURCE: _same("source"),
+    semconv.REQUEST_DIGEST: _hex("request_digest"),
+    semconv.RESULT_DIGEST: _hex("result_digest"),
+    semconv.OUTCOME: _same("outcome"),
+    semconv.ROUND_TRIPS: _same("round_trips"),
+    semconv.IDEMPOTENCY_KEY: _same("idempotency_key"),
+    semconv.AGENT_NAME: _same("agent"),
+}
+"""Attribute key -> what it says, computed from other columns; not stored where the two agree."""
+
+
+def promote(row: Row, key: str, value: AttributeValue) -> bool:
+    """Put `value` into its column of `row`; False when it has none or does not fit there."""
+    derived = DERIVED.get(key)
+    if derived is not None:
+        known = derived(row)
+        return known is not None and type(known) is type(value) and bool(known == value)
+    target = COLUMN_OF.get(key)
+    if target is None:
+        return False
+    column, kind = target
+    if kind is tuple:
+        if type(value) not in (tuple, list) or not all(type(item) is str for item in value):
+            return False
+        row[column] = [store_text(item) for item in value]
+        return True
+    if type(value) is not kind or (kind is int and not -_INT64 <= value < _INT64):
+        return False
+    row[column] = store_text(value) if kind is str else value
+    return True
+
+
+def recall(row: Mapping[str, Any], key: str) -> AttributeValue:
+    """Return the value that `promote` took."""
+    derived = DERIVED.get(key)
+    if derived is not None:
+        return derived(row)
+    stored = row[COLUMN_OF[key][0]]
+    if isinstance(stored, list):
+        return tuple(load_text(item) for item in stored)
+    return load_text(stored) if isinstance(stored, str) else stored

@@ -1,0 +1,101 @@
+"""A run's facts <-> the `run` struct and the columns of its root row, both directions beside each other. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from otel_agent_replay.lake.promoted import Row
+from otel_agent_replay.model import Coverage, CoverageEntry, Kind, RecordedRun, Run, RunStatus
+from otel_agent_replay.wire.convert import versions_from_wire, versions_to_wire
+from otel_agent_replay.wire.text import text_from_wire as load_text
+from otel_agent_replay.wire.text import text_to_wire as store_text
+from otel_agent_replay.wire.v1.journal_pb2 import Version
+
+
+def store_run(run: Run, root: Row) -> Row:
+    """Return the `run` struct; `root` is the row of the root span, whose columns say the rest."""
+    if run.trace_id != root["trace_id"]:
+        raise ValueError(f"run {run.run_id.hex()} and its root span lie in different traces")
+    return {
+        "status": str(run.status),
+        "started_ns": run.started_ns,
+        "ended_ns": run.ended_ns or None,
+        "thread_id": store_text(run.thread_id) or None,
+        "mode": store_text(run.mode) or None,
+        "replay": run.replay,
+        "origin_run_id": run.origin_run_id or None,
+        "subject": store_text(run.subject) or None,
+        "service": store_text(run.service) or None,
+        "process": store_text(run.process) or None,
+        "ordinal": run.ordinal,
+        "versions": [(version.name, version.value) for version in versions_to_wire(run.versions)] or None,
+        "coverage": [
+            {"what": store_text(entry.what), "state": store_text(entry.state), "detail": store_text(entry.detail)}
+            for entry in run.coverage.entries
+        ]
+        or None,
+        "hash_seed": store_text(run.hash_seed) or None,
+        "entry": store_text(run.entry) or None,
+        "format_version": run.format_version,
+        "reader_version": run.reader_version,
+        "quirks": [store_text(quirk) for quirk in run.quirks] or None,
+    }
+
+
+def load_run(root: Mapping[str, Any]) -> Run:
+    """Return the run whose root row is given."""
+    stored = root["run"]
+
+    def text(name: str) -> str:
+        return "" if stored[name] is None else load_text(stored[name])
+
+    return Run(
+        run_id=root["run_id"],
+        trace_id=root["trace_id"],
+        root_span_id=root["span_id"],
+        agent="" if root["agent"] is None else load_text(root["agent"]),
+        started_ns=stored["started_ns"],
+        ended_ns=stored["ended_ns"] or 0,
+        status=RunStatus(stored["status"]),
+        thread_id=text("thread_id"),
+        mode=text("mode"),
+        replay=stored["replay"],
+        origin_run_id=stored["origin_run_id"] or b"",
+        subject=text("subject"),
+        service=text("service"),
+        process=text("process"),
+        ordinal=stored["ordinal"],
+        versions=versions_from_wire(Version(name=name, value=value) for name, value in stored["versions"] or ()),
+        coverage=Coverage(
+            tuple(
+                CoverageEntry(load_text(entry["what"]), load_text(entry["state"]), load_text(entry["detail"]))
+                for entry in stored["coverage"] or ()
+            )
+        ),
+        hash_seed=text("hash_seed"),
+        entry=text("entry"),
+        format_version=stored["format_version"],
+        reader_version=stored["reader_version"],
+        quirks=tuple(load_text(quirk) for quirk in stored["quirks"] or ()),
+    )
+
+
+def run_totals(recorded: RecordedRun, rows: list[Row]) -> Row:
+    """Return the counts and sums of a run that lists of runs show; a sum is None when no call told its part."""
+    models = [row for row in rows if row.get("kind") == str(Kind.MODEL)]
+    return {
+        "span_count": len(rows),
+        "step_count": sum(row.get("step") is not None for row in rows),
+        "error_count": sum(row.get("outcome") == "error" for row in rows if not row["root"]),
+        "model_call_count": len(models),
+        "input_tokens": _sum(models, "input_tokens"),
+        "output_tokens": _sum(models, "output_tokens"),
+        "cost_usd": _sum(models, "cost_usd"),
+        "loss_count": sum(loss.count for loss in recorded.losses),
+    }
+
+
+def _sum(rows: list[Row], column: str) -> Any:
+    known = [row[column] for row in rows if row.get(column) is not None]
+    return sum(known) if known else None

@@ -1,0 +1,187 @@
+"""Recorded runs -> files of the lake. Owns the order of rows and of publication.
+
+Rows lie in order of run, then of place in the run. In a file of several row groups the root rows have row groups
+of their own, so that lists of runs read little. The payloads of a pack are published before its spans: a reader
+that sees a span finds its payloads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+
+from otel_agent_replay import semconv
+from otel_agent_replay.lake.layout import LOSSES, PAYLOADS, SPANS, Partition, file_name
+from otel_agent_replay.lake.loss_rows import store_loss
+from otel_agent_replay.lake.manifest import manifest_of
+from otel_agent_replay.lake.parquet_file import ParquetOutput
+from otel_agent_replay.lake.payload_store import Body, PackWriter
+from otel_agent_replay.lake.promoted import Row
+from otel_agent_replay.lake.rows import store_span
+from otel_agent_replay.lake.run_row import run_totals, store_run
+from otel_agent_replay.lake.schema import LOSSES as LOSSES_SCHEMA
+from otel_agent_replay.lake.schema import PAYLOADS as PAYLOADS_SCHEMA
+from otel_agent_replay.lake.schema import SPANS as SPANS_SCHEMA
+from otel_agent_replay.lake.schema import file_metadata
+from otel_agent_replay.model import AttributeValue, Kind, Loss, Node, Payload, RecordedRun, run_started_ms
+from otel_agent_replay.protocols.pieces import split_request
+
+ROW_GROUP_ROWS = 8192
+FILE_ROWS = 32 * ROW_GROUP_ROWS
+
+
+def write_runs(
+    lake: Path, runs: Sequence[RecordedRun], *, segments: Sequence[str], losses: Sequence[Loss] = ()
+) -> list[Path]:
+    """Write whole runs and return the spans files made; each is published whole or not at all.
+
+    `segments` are the ids of the journal segments they come from. `losses` are those that belong to no run. A
+    run with an empty id is a trace without a run. Writing the same runs again replaces the same files. Raises
+    ValueError for a run without its root span.
+    """
+    partitions: dict[Partition, list[RecordedRun]] = defaultdict(list)
+    for recorded in runs:
+        partitions[Partition.of_ms(_started_ms(recorded))].append(recorded)
+    paths = []
+    for partition, members in sorted(partitions.items(), key=lambda item: (item[0].date, item[0].hour)):
+        for batch in _batches(sorted(members, key=_order)):
+            files = _PackFiles(lake, partition, batch, segments)
+            paths.append(files.write(batch))
+    _write_losses(lake, losses, segments)
+    return paths
+
+
+def _started_ms(recorded: RecordedRun) -> int:
+    run = recorded.run
+    return run_started_ms(run.run_id) if run.run_id else run.started_ns // 1_000_000
+
+
+def _order(recorded: RecordedRun) -> tuple[bytes, bytes]:
+    return recorded.run.run_id, recorded.run.trace_id
+
+
+def _batches(runs: list[RecordedRun]) -> Iterator[list[RecordedRun]]:
+    batch: list[RecordedRun] = []
+    rows = 0
+    for recorded in runs:
+        if batch and rows + len(recorded.spans) > FILE_ROWS:
+            yield batch
+            batch, rows = [], 0
+        batch.append(recorded)
+        rows += len(recorded.spans)
+    yield batch
+
+
+class _PackFiles:
+    """The spans, payloads and losses files of one pack."""
+
+    def __init__(self, lake: Path, partition: Partition, runs: list[RecordedRun], segments: Sequence[str]) -> None:
+        self._pack = _pack_number(runs)
+        starts = [_started_ms(recorded) for recorded in runs]
+        name = file_name(min(starts), max(starts), self._pack)
+        metadata = file_metadata(segments=segments, quirks=[quirk for run in runs for quirk in run.run.quirks])
+        self._spans_path = partition.folder(lake, SPANS) / name
+        self._outputs = [
+            ParquetOutput(partition.folder(lake, table) / name, schema, metadata)
+            for table, schema in ((PAYLOADS, PAYLOADS_SCHEMA), (LOSSES, LOSSES_SCHEMA), (SPANS, SPANS_SCHEMA))
+        ]
+        self._payloads, self._losses, self._spans = self._outputs
+        self._bodies = PackWriter(self._pack, self._payloads.write, split_request)
+        self._rows: list[Row] = []
+        self._roots: list[Row] = []
+        self._roots_apart = sum(len(recorded.spans) for recorded in runs) > ROW_GROUP_ROWS
+
+    def write(self, runs: list[RecordedRun]) -> Path:
+        """Write every run, publish, and return the path of the spans file."""
+        with ExitStack() as stack:
+            for output in self._outputs:
+                stack.enter_context(output)
+            losses: list[Loss] = []
+            for recorded in runs:
+                self._add(recorded)
+                losses += recorded.losses
+            self._flush(self._rows, least=1)
+            self._flush(self._roots, least=1)
+            self._bodies.flush()
+            if losses:
+                self._losses.write(_loss_table(losses))
+            for output in self._outputs:
+                output.publish()
+        return self._spans_path
+
+    def _add(self, recorded: RecordedRun) -> None:
+        rows = [store_span(span, recorded.run, position) for position, span in enumerate(recorded.spans)]
+        numbers = self._bodies.add_run(_bodies(recorded))
+        for row in rows:
+            row["request_payload"] = numbers.get(row.get("request_digest") or b"")
+            row["result_payload"] = numbers.get(row.get("result_digest") or b"")
+            if row["request_payload"] is not None or row["result_payload"] is not None:
+                row["pack"] = self._pack
+        if recorded.run.run_id:
+            root = next((row for row in rows if row["root"]), None)
+            if root is None:
+                raise ValueError(f"run {recorded.run.run_id.hex()} has no root span among its {len(rows)} spans")
+            root["run"] = store_run(recorded.run, root) | run_totals(recorded, rows)
+            root["run"]["manifest_digest"] = manifest_of(recorded)[1]
+        for row in rows:
+            (self._roots if row["root"] and self._roots_apart else self._rows).append(row)
+        self._flush(self._rows, least=ROW_GROUP_ROWS)
+        self._flush(self._roots, least=ROW_GROUP_ROWS)
+
+    def _flush(self, rows: list[Row], *, least: int) -> None:
+        while len(rows) >= least:
+            self._spans.write(pa.Table.from_pylist(rows[:ROW_GROUP_ROWS], SPANS_SCHEMA))
+            del rows[:ROW_GROUP_ROWS]
+
+
+def _pack_number(runs: list[RecordedRun]) -> int:
+    # From the ids alone: sealing the same runs again after a crash replaces the files instead of adding to them.
+    digest = hashlib.sha256(b"".join(run.run.run_id + run.run.trace_id for run in runs)).digest()
+    return int.from_bytes(digest[:8], "big") >> 1
+
+
+def _bodies(recorded: RecordedRun) -> Iterator[Body]:
+    for span in recorded.spans:
+        node = span.node
+        if node is None:
+            continue
+        if node.call is not None:
+            data = _data(node.call.request, recorded)
+            if data is not None:
+                yield Body(node.call.request.digest, data, _protocol(node, span.span.attributes))
+        if node.outcome is not None and node.outcome.result is not None:
+            data = _data(node.outcome.result, recorded)
+            if data is not None:
+                yield Body(node.outcome.result.digest, data)
+
+
+def _data(payload: Payload, recorded: RecordedRun) -> bytes | None:
+    return payload.data if payload.data is not None else recorded.payload(payload.digest)
+
+
+def _protocol(node: Node, attributes: Mapping[str, AttributeValue]) -> str:
+    if node.kind is not Kind.MODEL or node.call is None:
+        return ""
+    name = node.call.attributes.get(semconv.PROTOCOL) or attributes.get(semconv.PROTOCOL)
+    return name if isinstance(name, str) else ""
+
+
+def _write_losses(lake: Path, losses: Sequence[Loss], segments: Sequence[str]) -> None:
+    if not losses:
+        return
+    table = _loss_table(losses)
+    moment = max(loss.time_ns for loss in losses) // 1_000_000
+    pack = int.from_bytes(hashlib.sha256(repr([tuple(segments), table.to_pylist()]).encode()).digest()[:8], "big") >> 1
+    target = Partition.of_ms(moment).folder(lake, LOSSES) / file_name(moment, moment, pack)
+    with ParquetOutput(target, LOSSES_SCHEMA, file_metadata(segments=segments, quirks=())) as output:
+        output.write(table)
+        output.publish()
+
+
+def _loss_table(losses: Sequence[Loss]) -> pa.Table:
+    return pa.Table.from_pylist([store_loss(loss) for loss in losses], LOSSES_SCHEMA)
