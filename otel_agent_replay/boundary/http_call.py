@@ -1,0 +1,132 @@
+"""An HTTP request as a `Call`: recognised, redacted, with its facts.
+
+The same code runs while recording and while replaying, so both sides of a match pass the same rules. It does
+no I/O and never changes the request that is sent.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary.http_coding import CodingError, codings_of, decoded_chunks
+from otel_agent_replay.model import AttributeValue, Call, HttpRequestHead, Kind, MediaType, Payload, SideEffect
+from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.protocols.protocol import Protocol
+from otel_agent_replay.protocols.recognise import recognise
+
+_READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
+_BOUNDARY = re.compile(r"""boundary=(?:"([^"]+)"|([^\s;,]+))""", re.IGNORECASE)
+_PORTS = {"http": 80, "https": 443}
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request as the client hands it over. `body` is None when it is known only after it was sent.
+
+    `streamed` tells that the client does not hold the body in memory: its kind then depends on the head alone, so
+    that recording (which sees the body afterwards) and replaying (which reads it first) agree. `packed` is False
+    when the bytes at hand are not yet in the coding that the headers name. `notes` are facts about how it travels
+    (a proxy).
+    """
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes | None
+    streamed: bool = False
+    packed: bool = True
+    notes: tuple[str, ...] = ()
+
+
+def header(headers: tuple[tuple[str, str], ...], wanted: str) -> str:
+    """Return the first value of the header `wanted` (lower case), or ""."""
+    length = len(wanted)
+    for name, value in headers:
+        if len(name) == length and name.lower() == wanted:
+            return value
+    return ""
+
+
+def media_type_of(content_type: str) -> str:
+    """Return the type without its parameters, lower case; octets when none is given."""
+    return content_type.partition(";")[0].strip().lower() or MediaType.BYTES.value
+
+
+def call_of(redaction: Redaction, request: SentRequest) -> tuple[Call, Protocol | None]:
+    """Return the redacted call, and the provider protocol it speaks (None: any other HTTP)."""
+    body, notes = _plain_body(request)
+    protocol = None if request.streamed else recognise(request.method, request.url, request.headers, body)
+    content_type = header(request.headers, "content-type")
+    headers = request.headers
+    if content_type[:10].lower() == "multipart/":
+        body, headers = _with_fixed_boundary(body, headers, content_type)
+    media_type = media_type_of(content_type)
+    body = redaction.body(body, media_type)
+    url = redaction.url(request.url)
+    method = request.method.upper()
+    parts = urlsplit(url)
+    attributes: dict[str, AttributeValue] = {
+        semconv.HTTP_METHOD: method,
+        semconv.URL_FULL: url,
+        semconv.SERVER_ADDRESS: parts.hostname or "",
+        semconv.SERVER_PORT: _port(parts.netloc, parts.scheme),
+    }
+    if protocol is None:
+        kind, name = Kind.HTTP, f"{method} {parts.netloc.rpartition('@')[2]}{parts.path or '/'}"
+    else:
+        attributes.update(protocol.request_facts(body))
+        attributes[semconv.PROTOCOL] = protocol.name
+        attributes[semconv.OPERATION_NAME] = protocol.operation
+        attributes[semconv.PROVIDER_NAME] = protocol.provider(request.url)
+        # Not the model's name: a run on another model must still line up with this one.
+        kind, name = Kind.MODEL, protocol.operation
+    is_read = protocol is not None or method in _READS
+    call = Call(
+        kind=kind,
+        name=name,
+        side_effect=SideEffect.READ if is_read else SideEffect.WRITE,
+        request=Payload.of(body, media_type),
+        head=HttpRequestHead(method, url, redaction.headers(headers)),
+        attributes=attributes,
+        idempotency_key=header(request.headers, "idempotency-key"),
+        notes=(*request.notes, *notes),
+    )
+    return call, protocol
+
+
+def _plain_body(request: SentRequest) -> tuple[bytes, tuple[str, ...]]:
+    """Return the body without its content coding: packers put times into it, so packed bytes never match twice."""
+    body = request.body or b""
+    codings = codings_of(request.headers) if body and request.packed else ()
+    if not codings:
+        return body, ()
+    try:
+        return decoded_chunks([body], codings)[0], (f"the body was sent as {', '.join(codings)}; it is kept unpacked",)
+    except CodingError as error:
+        note = f"the request body could not be unpacked, so redaction rules could not look inside: {error}"
+        return body, (note,)
+
+
+def _with_fixed_boundary(
+    body: bytes, headers: tuple[tuple[str, str], ...], content_type: str
+) -> tuple[bytes, tuple[tuple[str, str], ...]]:
+    """Replace a form's random boundary by a fixed one of the same length, so that equal forms have equal digests."""
+    found = _BOUNDARY.search(content_type)
+    if found is None:
+        return body, headers
+    boundary = found.group(1) or found.group(2)
+    fixed = ("agent-replay-boundary-" * (len(boundary) // 22 + 1))[: len(boundary)]
+    body = body.replace(b"--" + boundary.encode("latin-1"), b"--" + fixed.encode())
+    fixed_headers = tuple(
+        (name, value.replace(boundary, fixed)) if name.lower() == "content-type" else (name, value)
+        for name, value in headers
+    )
+    return body, fixed_headers
+
+
+def _port(netloc: str, scheme: str) -> int:
+    digits = netloc.rpartition(":")[2]
+    return int(digits) if digits.isdigit() else _PORTS.get(scheme, 0)

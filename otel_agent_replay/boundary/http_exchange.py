@@ -1,0 +1,71 @@
+"""One HTTP exchange across the boundary, the same for every client library: who answers it, and with what.
+
+A transport asks `here_for_http`, hands its request to `begin_exchange`, and gets a `ResponseTap` (call through
+and tell it what comes), a `Served` (give back the recording), or None (call through as if we were not there).
+No I/O and no library's classes in here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.http_call import SentRequest, call_of
+from otel_agent_replay.boundary.http_faults import answers_first, may_go_live, report, stop
+from otel_agent_replay.boundary.http_served import Served
+from otel_agent_replay.boundary.http_tap import ResponseTap, finish_abandoned
+from otel_agent_replay.boundary.session import Session, active_for_call
+from otel_agent_replay.errors import ReplayInterrupt
+from otel_agent_replay.model import Kind
+
+__all__ = [
+    "ResponseTap",
+    "SentRequest",
+    "Served",
+    "answers_first",
+    "begin_exchange",
+    "finish_abandoned",
+    "here_for_http",
+]
+
+_clock = time.perf_counter_ns  # bound at import: our own clock reads are never recorded
+
+
+def here_for_http() -> tuple[Session, Place] | None:
+    """Return where an HTTP call belongs, or None when it is nobody's, or part of an exchange that is open already.
+
+    A transport that wraps another one (a retry layer, an application served in process) is one exchange: the
+    outermost that we stand in.
+    """
+    here = active_for_call()
+    if here is None or here[1].kind is Kind.MODEL or here[1].kind is Kind.HTTP:
+        return None
+    return here
+
+
+def begin_exchange(
+    here: tuple[Session, Place], describe: Callable[..., SentRequest], *what: Any
+) -> ResponseTap | Served | None:
+    """Ask the session who answers the request that `describe(*what)` returns.
+
+    Raises the session's interrupt when nobody may. A defect of ours gives None while calls may go live, and
+    stops the replay where they may not.
+    """
+    session, place = here
+    began_ns = _clock()
+    finish_abandoned()
+    try:
+        request = describe(*what)
+        call, protocol = call_of(session.redaction, request)
+        crossing = session.begin(call, place)
+        answer = crossing.answer
+        if answer is None:
+            return ResponseTap(crossing, protocol, request, began_ns)
+        return Served(crossing, answer.outcome)
+    except Exception as error:
+        if may_go_live(session):
+            report(session, "recording an HTTP call", error)
+            return None
+        raise stop(session, ReplayInterrupt(f"replaying an HTTP call failed: {error!r}")) from error

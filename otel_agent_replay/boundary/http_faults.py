@@ -1,0 +1,44 @@
+"""What happens when our own code fails around somebody's HTTP call.
+
+While recording, the call goes on as if we were not there, and the loss is logged once and counted. Where a
+replay may not go live, the replay stops: going on would leave the tape in silence.
+"""
+
+from __future__ import annotations
+
+import logging
+
+from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.errors import ReplayInterrupt
+from otel_agent_replay.model import AnswerSource, Kind, Loss, LossReason, SideEffect
+
+_log = logging.getLogger("otel_agent_replay")
+_said: set[str] = set()
+
+
+def may_go_live(session: Session) -> bool:
+    """Whether the session's mode lets an HTTP call through at all."""
+    sources = session.mode.sources
+    return any(AnswerSource.LIVE in sources(kind, SideEffect.WRITE) for kind in (Kind.HTTP, Kind.MODEL))
+
+
+def answers_first(session: Session) -> bool:
+    """Whether something other than the live call is asked first, so that a request must be known before it is sent."""
+    sources = session.mode.sources
+    return any(sources(kind, SideEffect.WRITE)[0] is not AnswerSource.LIVE for kind in (Kind.HTTP, Kind.MODEL))
+
+
+def report(session: Session, what: str, error: BaseException) -> None:
+    """Log a defect of ours once a kind, and count what it lost."""
+    if what not in _said:
+        _said.add(what)
+        _log.error("%s failed; the call itself goes on, the loss is counted", what, exc_info=error)
+    detail = f"{type(error).__name__}: {error}"[:300]
+    session.observer.lost(Loss(LossReason.INTERNAL, what, 1, detail, session.run_id))
+
+
+def stop(session: Session, interrupt: ReplayInterrupt) -> ReplayInterrupt:
+    """Make `interrupt` what every later call of the session gets too, and return it to be raised."""
+    if session.interrupt is None:
+        session.interrupt = interrupt
+    return session.interrupt

@@ -1,0 +1,193 @@
+"""A recorded HTTP outcome on its way to the code that asked: head, chunks one by one, failure at its point.
+
+A transport takes pieces and tells how the reader left; the recorded completion order is kept here. No I/O,
+and no library's classes: each transport builds its own response around this.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from otel_agent_replay.boundary.crossing import Crossing
+from otel_agent_replay.boundary.http_faults import stop
+from otel_agent_replay.errors import MissingPayload, ReplayDeparture, ReplayInterrupt, TapeEnded
+from otel_agent_replay.model import HttpResponseHead, Outcome, OutcomeStatus, Payload
+from otel_agent_replay.payload.failure import rebuild
+
+
+class Served:
+    """The playback side of one exchange.
+
+    Call `open` (or `open_async`) first: it raises a failure that came before any answer. Then `take` until it
+    gives None, then `end` (or `end_async`); or `leave` at any time. All but `take` may raise.
+    """
+
+    __slots__ = ("_done", "_next", "_outcome", "_pieces", "_taken", "crossing")
+
+    def __init__(self, crossing: Crossing, outcome: Outcome) -> None:
+        self.crossing = crossing
+        self._outcome = outcome
+        self._pieces = self._cut()
+        self._next = 0
+        self._taken = 0
+        self._done = False
+
+    @property
+    def head(self) -> HttpResponseHead:
+        """The recorded head. Only after `open`."""
+        head = self._outcome.head
+        if head is None:
+            raise self._stopped("the recording has no response head")
+        return head
+
+    @property
+    def trailers(self) -> tuple[tuple[str, str], ...]:
+        """Headers that came after the body."""
+        return self._outcome.trailers
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole recorded body."""
+        return sum(map(len, self._pieces))
+
+    def open(self) -> None:
+        """Raise the recorded failure if it came before any answer, at its turn."""
+        if self._fails_at_once():
+            self.end()
+
+    async def open_async(self) -> None:
+        """Raise the recorded failure if it came before any answer, at its turn."""
+        if self._fails_at_once():
+            await self.end_async()
+
+    def take(self) -> bytes | None:
+        """Return the next recorded piece, or None after the last; then call `end`."""
+        if self._next == len(self._pieces):
+            return None
+        piece = self._pieces[self._next]
+        self._next += 1
+        self._taken += len(piece)
+        return piece
+
+    def end(self) -> None:
+        """End the exchange in its turn; raise its failure, if it had one."""
+        if self._done:
+            return
+        self._check_end()
+        try:
+            self.crossing.settle()
+        except BaseException:
+            self._finish(replace(self._outcome, status=OutcomeStatus.CANCELLED))
+            raise
+        self._end()
+
+    async def end_async(self) -> None:
+        """End the exchange in its turn, letting other tasks run; raise its failure, if it had one."""
+        if self._done:
+            return
+        self._check_end()
+        try:
+            await self.crossing.settle_async()
+        except BaseException:
+            self._finish(replace(self._outcome, status=OutcomeStatus.CANCELLED))
+            raise
+        self._end()
+
+    def leave(self, *, in_turn: bool = True) -> None:
+        """The reader leaves before the end. `in_turn` False where the thread must not be made to wait."""
+        if self._done:
+            return
+        try:
+            if in_turn:
+                self.crossing.settle()
+        finally:
+            self._finish(self._as_left())
+
+    async def leave_async(self) -> None:
+        """The reader leaves before the end, letting other tasks run until it is its turn."""
+        if self._done:
+            return
+        try:
+            await self.crossing.settle_async()
+        finally:
+            self._finish(self._as_left())
+
+    def __del__(self) -> None:
+        # Ending here could wait or lock in the middle of a collection; whoever closes the run counts it as open.
+        if not self._done and self.crossing.answer is not None:
+            self.crossing.answer.done()
+
+    # --- inside ---
+
+    def _cut(self) -> list[bytes]:
+        result, chunks = self._outcome.result, self._outcome.chunks
+        if result is None:
+            return []
+        if result.data is None:
+            if result.size == 0:
+                return []
+            missing = MissingPayload(result.digest, f"response body of step {self._step}")
+            raise self._stopped(str(missing)) from missing
+        if not chunks:
+            return [result.data] if result.data else []
+        pieces, start = [], 0
+        for chunk in chunks:
+            pieces.append(result.data[start : start + chunk.size])
+            start += chunk.size
+        if start < len(result.data):
+            pieces.append(result.data[start:])
+        return pieces
+
+    @property
+    def _step(self) -> int | None:
+        answer = self.crossing.answer
+        return None if answer is None else answer.origin_step
+
+    def _fails_at_once(self) -> bool:
+        return self._outcome.head is None
+
+    def _check_end(self) -> None:
+        """Stop the replay where the reader wants more than was ever received."""
+        outcome = self._outcome
+        if outcome.status is OutcomeStatus.PENDING:
+            raise stop(self.crossing.session, TapeEnded(self._step, self.crossing.call.name))
+        if outcome.closed_early and outcome.failure is None:
+            raise stop(
+                self.crossing.session,
+                ReplayDeparture(
+                    step=self._step,
+                    path=self.crossing.place.path,
+                    expected=f"the body to be closed after {len(self._pieces)} chunks ({self.size} bytes)",
+                    came="a read beyond them",
+                ),
+            )
+
+    def _end(self) -> None:
+        outcome = self._outcome
+        self._finish(outcome)
+        if outcome.failure is not None:
+            raise rebuild(outcome.failure)
+        if outcome.head is None:
+            raise self._stopped("the recording has neither an answer nor a failure")
+
+    def _as_left(self) -> Outcome:
+        """Return the outcome as this reader saw it: the pieces taken."""
+        outcome, result = self._outcome, self._outcome.result
+        if result is None or result.data is None or (outcome.closed_early and self._next == len(self._pieces)):
+            return replace(outcome, closed_early=True)
+        return replace(
+            outcome,
+            status=OutcomeStatus.OK,
+            failure=None,
+            closed_early=True,
+            result=Payload.of(result.data[: self._taken], result.media_type),
+            chunks=tuple(outcome.chunks)[: self._next],
+        )
+
+    def _finish(self, outcome: Outcome) -> None:
+        if not self._done:
+            self._done = True
+            self.crossing.finish(outcome)
+
+    def _stopped(self, why: str) -> ReplayInterrupt:
+        return stop(self.crossing.session, ReplayInterrupt(f"step {self._step} cannot be replayed: {why}"))

@@ -1,0 +1,284 @@
+"""A tap on a live HTTP exchange: collects what the reader receives, and ends the crossing exactly once.
+
+It never changes, delays or holds back a byte, and nothing it does may raise into the host. Memory is bounded:
+a long body is handed to the observer in parts while it arrives.
+"""
+
+from __future__ import annotations
+
+import collections
+import hashlib
+import time
+from dataclasses import replace
+from typing import Any
+
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary.crossing import Crossing
+from otel_agent_replay.boundary.failures import recorded_failure
+from otel_agent_replay.boundary.http_call import SentRequest, call_of, header, media_type_of
+from otel_agent_replay.boundary.http_coding import Masked, codings_of, masked
+from otel_agent_replay.boundary.http_faults import report
+from otel_agent_replay.model import (
+    AttributeValue,
+    Chunk,
+    FailurePhase,
+    HttpResponseHead,
+    MediaType,
+    Outcome,
+    OutcomeStatus,
+    Payload,
+)
+from otel_agent_replay.protocols.protocol import Protocol
+
+_clock = time.perf_counter_ns  # bound at import: our own clock reads are never recorded
+
+PART_OF_STREAM = 1 << 20  # bytes of an event stream held before a part is handed over
+PART_OF_BODY = 16 << 20  # the same for any other body: it is one document, better whole
+PART_AFTER_NS = 10_000_000_000  # an event stream that is slow but long is handed over in parts too
+OVERLAP = 8 << 10  # bytes held back from a part, so that a secret split over two parts is seen whole
+MOST_PACKED = 64 << 20  # a packed body cannot be looked into in parts; beyond this it is not kept
+MOST_UPLOADED = 64 << 20  # bytes of a streamed upload that are held
+
+_abandoned: collections.deque[ResponseTap] = collections.deque()
+
+
+def finish_abandoned() -> None:
+    """End the exchanges whose responses were dropped without being read or closed.
+
+    Garbage collection may strike anywhere, also inside a lock that ending a crossing needs, so it only leaves
+    them here; the next exchange, or who closes the run, ends them.
+    """
+    while _abandoned:
+        try:
+            tap = _abandoned.popleft()
+        except IndexError:
+            return
+        tap.close()
+
+
+class ResponseTap:
+    """The recording side of one exchange. Every method may be called from whatever thread or task reads.
+
+    `began_ns` is on `time.perf_counter_ns`; chunk times count from it.
+    """
+
+    __slots__ = (
+        "_began_ns", "_changed", "_codings", "_data", "_dropped", "_ended", "_first", "_head", "_held", "_limit",
+        "_media_type", "_part_due", "_protocol", "_request", "_sha", "_times", "_told", "_trailers", "_upload",
+        "_uploaded", "crossing",
+    )  # fmt: skip
+
+    def __init__(self, crossing: Crossing, protocol: Protocol | None, request: SentRequest, began_ns: int) -> None:
+        self.crossing = crossing
+        self._protocol = protocol
+        self._request = request
+        self._began_ns = began_ns
+        self._head: HttpResponseHead | None = None
+        self._media_type: str = MediaType.BYTES.value
+        self._codings: tuple[str, ...] = ()
+        self._trailers: tuple[tuple[str, str], ...] = ()
+        self._data: list[bytes] = []
+        self._times: list[int] = []
+        self._held = 0
+        self._limit = PART_OF_BODY
+        self._part_due = 0  # no part by time
+        self._ended = False
+        self._sha: Any = None
+        self._told = 0  # bytes handed over in parts
+        self._first = b""
+        self._changed = False
+        self._dropped = False
+        self._upload: list[bytes] | None = [] if request.body is None else None
+        self._uploaded = 0
+
+    # --- what the transport tells ---
+
+    def head(self, status: int, reason: str, headers: tuple[tuple[str, str], ...], http_version: str) -> None:
+        """The status line and headers have come."""
+        try:
+            self._end_upload()
+            redaction = self.crossing.session.redaction
+            self._head = HttpResponseHead(status, reason, redaction.headers(headers), http_version)
+            self._media_type = media_type_of(header(headers, "content-type"))
+            self._codings = codings_of(headers)
+            if self._codings:
+                self._limit = MOST_PACKED
+            elif self._media_type == MediaType.EVENT_STREAM.value:
+                self._limit = PART_OF_STREAM
+                self._part_due = _clock() + PART_AFTER_NS
+        except Exception as error:
+            report(self.crossing.session, "keeping a response head", error)
+
+    def chunk(self, data: bytes) -> None:
+        """The reader receives `data`."""
+        now = _clock()
+        self._data.append(data)
+        self._times.append(now - self._began_ns)
+        self._held += len(data)
+        if self._held > self._limit or (self._part_due and now > self._part_due):
+            self._overflow(now)
+
+    def trailers(self, headers: tuple[tuple[str, str], ...]) -> None:
+        """Headers came after the body."""
+        self._trailers = self.crossing.session.redaction.headers(headers)
+
+    def uploaded(self, data: bytes) -> None:
+        """A piece of a streamed request body is sent."""
+        if self._upload is not None:
+            self._uploaded += len(data)
+            if self._uploaded <= MOST_UPLOADED:
+                self._upload.append(bytes(data))
+
+    def end(self) -> None:
+        """The body was read to its end."""
+        self._finish(OutcomeStatus.OK, None, closed_early=False)
+
+    def close(self) -> None:
+        """The reader is done with the response, before its end if `end` was not called."""
+        self._finish(OutcomeStatus.OK, None, closed_early=True)
+
+    def fail(self, error: BaseException) -> None:
+        """The call or the reading of its body raised `error`, which the caller now raises on."""
+        if isinstance(error, GeneratorExit):
+            self.close()
+        elif isinstance(error, Exception):
+            self._finish(OutcomeStatus.ERROR, error, closed_early=False)
+        else:
+            self._finish(OutcomeStatus.CANCELLED, error, closed_early=False)
+
+    def __del__(self) -> None:
+        if not self._ended:
+            _abandoned.append(self)
+
+    # --- inside ---
+
+    def _finish(self, status: OutcomeStatus, error: BaseException | None, *, closed_early: bool) -> None:
+        if self._ended:
+            return
+        self._ended = True
+        session = self.crossing.session
+        try:
+            self._end_upload()
+            outcome = self._outcome(status, error, closed_early=closed_early)
+        except Exception as defect:
+            report(session, "keeping a response", defect)
+            note = "the response was not kept: recording it failed"
+            outcome = Outcome(status, head=self._head, round_trips=False, exact=False, notes=(note,))
+        try:
+            self.crossing.finish(outcome)
+        except Exception as defect:
+            report(session, "ending an exchange", defect)
+        self._data = []
+
+    def _outcome(self, status: OutcomeStatus, error: BaseException | None, *, closed_early: bool) -> Outcome:
+        phase = FailurePhase.CALL if self._head is None else FailurePhase.BODY
+        redaction = self.crossing.session.redaction
+        failure = None if error is None else recorded_failure(error, phase, redaction)
+        if self._head is None:
+            return Outcome(status, failure=failure)
+        body = self._last_part() if self._sha is not None else None
+        if body is None:
+            clean = self._masked()
+            data = clean.chunks[0] if len(clean.chunks) == 1 else b"".join(clean.chunks)
+            result = Payload.of(data, self._media_type)
+            chunks = tuple(map(Chunk, map(len, clean.chunks), self._times))
+        else:
+            clean, result, chunks = body, Payload(self._sha.digest(), None, self._media_type, self._told), ()
+        return Outcome(
+            status,
+            result=result,
+            head=self._head,
+            chunks=chunks,
+            trailers=self._trailers,
+            failure=failure,
+            closed_early=closed_early,
+            exact=clean.exact and not self._changed,
+            round_trips=not self._dropped,
+            notes=clean.notes,
+            attributes=self._facts(clean.plain, whole=status is OutcomeStatus.OK and not closed_early),
+        )
+
+    def _masked(self) -> Masked:
+        if self._dropped:
+            note = f"the packed body has more than {MOST_PACKED >> 20} MiB; it was not kept"
+            self._times.clear()
+            return Masked([], b"", exact=False, notes=(note,))
+        return masked(self.crossing.session.redaction, self._data, self._media_type, self._codings)
+
+    def _facts(self, plain: bytes, *, whole: bool) -> dict[str, AttributeValue]:
+        head, protocol = self._head, self._protocol
+        if head is None:
+            return {}
+        facts: dict[str, AttributeValue] = {semconv.HTTP_STATUS: head.status}
+        if protocol is None:
+            return facts
+        if self._media_type == MediaType.EVENT_STREAM.value and self._times:
+            facts[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = self._times[0] / 1e9
+        found = protocol.response_facts(self._first + plain, self._media_type, head.status)
+        facts.update(found)
+        if whole and head.status < 400 and semconv.RESPONSE_MODEL not in found and not self._told:
+            problems = protocol.fold(plain, self._media_type, head.status).problems
+            if problems:
+                facts[semconv.MALFORMED] = "; ".join(problems)
+        return facts
+
+    def _overflow(self, now: int) -> None:
+        try:
+            if self._codings:
+                self._dropped = True
+                self._data, self._held = [], 0
+            elif not self._dropped:
+                self._tell(keep=OVERLAP)
+                if self._part_due:
+                    self._part_due = now + PART_AFTER_NS
+        except Exception as error:
+            self._dropped = True
+            self._data, self._held = [], 0
+            report(self.crossing.session, "keeping a part of a long body", error)
+
+    def _tell(self, *, keep: int) -> None:
+        """Hand all but about the last `keep` bytes to the observer, redacted."""
+        redaction = self.crossing.session.redaction
+        clean = masked(redaction, self._data, self._media_type, ())
+        self._changed = self._changed or not clean.exact
+        ready, held = len(clean.chunks), 0
+        while ready and held < keep:
+            ready -= 1
+            held += len(clean.chunks[ready])
+        if ready == 0 and keep:
+            return
+        data = b"".join(clean.chunks[:ready])
+        if self._sha is None:
+            self._sha = hashlib.sha256()
+            self._first = data[:OVERLAP]
+        self._sha.update(data)
+        self._told += len(data)
+        chunks = tuple(map(Chunk, map(len, clean.chunks[:ready]), self._times))
+        if self._head is not None:
+            self.crossing.session.observer.partial(self.crossing, self._head, data, chunks)
+        # What is held back stays masked: the half of a secret that was seen whole here must not come back.
+        self._data, self._times, self._held = clean.chunks[ready:], self._times[ready:], held
+
+    def _last_part(self) -> Masked:
+        tail = b"".join(self._data)
+        self._tell(keep=0)
+        return Masked([], tail, exact=True)
+
+    def _end_upload(self) -> None:
+        """Tell the observer the whole request once a streamed upload was sent."""
+        pieces, self._upload = self._upload, None
+        if pieces is None:
+            return
+        crossing, request = self.crossing, self._request
+        if self._uploaded > MOST_UPLOADED:
+            note = f"the upload has {self._uploaded} bytes; only the first {MOST_UPLOADED >> 20} MiB were kept"
+            request = replace(request, notes=(*request.notes, note))
+        call, _ = call_of(crossing.session.redaction, replace(request, body=b"".join(pieces)))
+        crossing.call = replace(
+            crossing.call,
+            request=call.request,
+            head=call.head,
+            notes=call.notes,
+            round_trips=self._uploaded <= MOST_UPLOADED,
+        )
+        crossing.session.observer.sent(crossing)
