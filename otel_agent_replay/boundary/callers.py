@@ -72,7 +72,12 @@ class Verdict(enum.Enum):
     CONCURRENCY = "concurrency"  # asyncio and its like: a library, but acts for its caller when it starts something
 
 
+# Bound here: a member looked up on its enum at every read costs more than the rest of the check.
+_IS_APPLICATION = Verdict.APPLICATION
+_PASSES = Verdict.PASSES
+
 _verdicts: dict[str, Verdict] = {}
+_generated: dict[tuple[str, str | None], Verdict] = {}
 _packages: tuple[str, ...] = DEFAULT_PACKAGES
 _MOST_REMEMBERED = 20_000  # generated code makes up file names without end
 _getcwd = os.getcwd
@@ -96,7 +101,7 @@ def set_packages(extra: Iterable[str]) -> None:
     """
     global _packages
     _packages = (*DEFAULT_PACKAGES, *extra)
-    _verdicts.clear()
+    _forget()
 
 
 def count_as_application(name: str) -> None:
@@ -104,15 +109,20 @@ def count_as_application(name: str) -> None:
     global _packages
     if name not in _packages:
         _packages = (*_packages, name)
-        _verdicts.clear()
+        _forget()
+
+
+def _forget() -> None:
+    _verdicts.clear()
+    _generated.clear()
 
 
 def is_application(frame: FrameType | None) -> bool:
     """Whether the code running in `frame` is the application's, or acts for it."""
     while frame is not None:
         verdict = _verdicts.get(frame.f_code.co_filename) or _judge_frame(frame)
-        if verdict is not Verdict.PASSES:
-            return verdict is Verdict.APPLICATION
+        if verdict is not _PASSES:
+            return verdict is _IS_APPLICATION
         frame = frame.f_back
     return False
 
@@ -138,15 +148,23 @@ def _judge_frame(frame: FrameType) -> Verdict:
     name = frame.f_code.co_filename
     if not name.startswith("<"):
         return _remember(name, name)
-    # Generated code belongs to the module whose names it sees: what dataclasses write, `exec`, a notebook's cell.
     if name.startswith("<frozen "):
         return _remember(name, None)
-    known = frame.f_globals.get("__file__")
-    if known is None and name.startswith("<attrs generated "):
-        known = _file_of_module(name.rstrip(">").rpartition(" ")[2])
-    if not isinstance(known, str):
-        return Verdict.APPLICATION
-    return _verdicts.get(known) or _remember(known, known)
+    # Generated code belongs to the module whose names it sees: what dataclasses write, `exec`, a notebook's cell.
+    file = frame.f_globals.get("__file__")
+    key = (name, file if type(file) is str else None)
+    verdict = _generated.get(key)
+    if verdict is None:
+        if len(_generated) >= _MOST_REMEMBERED:
+            _generated.clear()
+        verdict = _generated[key] = _judge_generated(*key)
+    return verdict
+
+
+def _judge_generated(name: str, file: str | None) -> Verdict:
+    if file is None and name.startswith("<attrs generated "):
+        file = _file_of_module(name.rstrip(">").rpartition(" ")[2])
+    return Verdict.APPLICATION if file is None else _remember(file, file)
 
 
 def _file_of_module(dotted: str) -> str | None:

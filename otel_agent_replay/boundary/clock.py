@@ -23,6 +23,7 @@ from otel_agent_replay.boundary.reads import Stored, session_for, taken
 from otel_agent_replay.model import CoverageEntry, Kind
 
 _getframe = sys._getframe
+_CLOCK = Kind.CLOCK
 
 NUMBERS = (
     "time",
@@ -96,11 +97,11 @@ def _number(name: str, real: Callable[[], Any]) -> Callable[[], Any]:
         session = session_for(_getframe(1))
         if session is None:
             return real()
-        read = session.answer_read(Kind.CLOCK, full)
+        read = None if session.reads_live else session.answer_read(_CLOCK, full)
         if read is not None:
             return read.value
         value = real()
-        session.observe_read(Kind.CLOCK, full, value)
+        session.observe_read(_CLOCK, full, value)
         return value
 
     return hook
@@ -117,7 +118,7 @@ def _formatted(name: str, real: Callable[..., Any], position: int) -> Callable[.
         if _session.live_sessions and (len(args) == position or (as_seconds and args == (None,))):
             session = session_for(_getframe(1))
             if session is not None:
-                seconds = taken(session, Kind.CLOCK, full, _time, float, _as_float)
+                seconds = taken(session, _CLOCK, full, _time, float, _as_float)
                 return real(*args[:position], seconds if as_seconds else real_localtime(seconds))
         return real(*args)
 
@@ -134,10 +135,10 @@ def _hook_now(cls: type[dt.datetime], tz: dt.tzinfo | None = None) -> Any:
         session = session_for(_getframe(1))
         if session is not None:
             if tz is None:
-                return taken(session, Kind.CLOCK, "datetime.now", _now.__get__(None, cls), _text, _naive(cls))
+                return taken(session, _CLOCK, "datetime.now", _now.__get__(None, cls), _text, _naive(cls))
             return taken(
                 session,
-                Kind.CLOCK,
+                _CLOCK,
                 "datetime.now(tz)",
                 lambda: _now.__get__(None, cls)(tz),
                 _microseconds,
@@ -159,7 +160,7 @@ def _hook_utcnow(cls: type[dt.datetime]) -> Any:
     if _session.live_sessions:
         session = session_for(_getframe(1))
         if session is not None:
-            return taken(session, Kind.CLOCK, "datetime.utcnow", lambda: _utcnow(cls), _text, _naive(cls))
+            return taken(session, _CLOCK, "datetime.utcnow", lambda: _utcnow(cls), _text, _naive(cls))
     return _utcnow(cls)
 
 
@@ -169,7 +170,7 @@ def _hook_today(cls: type[dt.date]) -> Any:
         session = session_for(_getframe(1))
         if session is not None:
             name = "datetime.today" if issubclass(cls, dt.datetime) else "date.today"
-            return taken(session, Kind.CLOCK, name, _today.__get__(None, cls), _text, _naive(cls))
+            return taken(session, _CLOCK, name, _today.__get__(None, cls), _text, _naive(cls))
     return _today.__get__(None, cls)()
 
 

@@ -7,8 +7,9 @@ import itertools
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import Context, ContextVar
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome
@@ -134,7 +135,8 @@ def _task() -> asyncio.Task[Any] | None:
 
 def _claimed() -> _Strand:
     """Return the running code's strand, made its own if it was nobody's."""
-    task = _task()
+    loop = _running_loop()
+    task = None if loop is None else _current_task(loop)
     strand = _strand.get()
     if strand is None:
         strand = _Strand("", None)
@@ -215,6 +217,34 @@ def handing_over(strand: object, make: Callable[[], _T], context: Context | None
         _strand.reset(token)
 
 
+class _Inside(AbstractContextManager[None]):
+    """Makes a place current; a class, not a generator, because every recorded call enters it."""
+
+    __slots__ = ("_place", "_session", "_span", "_token")
+
+    def __init__(self, session: Session, place: Place) -> None:
+        self._session = session
+        self._place = place
+
+    def __enter__(self) -> None:
+        self._token = current.set((self._session, self._place))
+        try:
+            span = self._session.observer.inside(self._place)
+            span.__enter__()
+        except BaseException:
+            current.reset(self._token)
+            raise
+        self._span = span
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._span.__exit__(kind, error, trace)
+        finally:
+            current.reset(self._token)
+
+
 class Crossing:
     """One call across the boundary, from begin to end.
 
@@ -237,18 +267,12 @@ class Crossing:
         """Whether `finish` was called."""
         return self._ended
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
+    def inside(self) -> AbstractContextManager[None]:
         """Run the enclosed code as part of this crossing: what crosses in it becomes its child.
 
         Never keep it open across a `yield` to foreign code.
         """
-        token = current.set((self.session, self.place))
-        try:
-            with self.session.observer.inside(self.place):
-                yield
-        finally:
-            current.reset(token)
+        return _Inside(self.session, self.place)
 
     def finish(self, outcome: Outcome) -> None:
         """End the crossing with `outcome`."""

@@ -36,7 +36,7 @@ def taken(
     decode: Callable[[Stored], _T],
 ) -> _T:
     """Return the read's value, from whoever answers it; `encode` and `decode` turn it into what is stored and back."""
-    read = session.answer_read(kind, name)
+    read = None if session.reads_live else session.answer_read(kind, name)
     if read is not None:
         return decode(read.value)
     value = live()

@@ -125,7 +125,8 @@ class Observer(Protocol):
 class Session:
     """One run's answer to "who answers this?".
 
-    `answerers` maps each answer source but LIVE to who gives it. All public methods may be called from any
+    `answerers` maps each answer source but LIVE to who gives it; `reads_live` tells that bulk reads are always
+    live here, so that hooks need not ask. All public methods may be called from any
     thread or task of the run.
     """
 
@@ -149,7 +150,7 @@ class Session:
         self.closed = False
         self._strand = root_strand()
         bulk = [mode.cells[kind, None] for kind in Kind if kind.is_bulk and (kind, None) in mode.cells]
-        self._reads_live = all(cell[0] is AnswerSource.LIVE for cell in bulk)
+        self.reads_live = all(cell[0] is AnswerSource.LIVE for cell in bulk)
 
     def begin(self, call: Call, place: Place) -> Crossing:
         """Ask who answers `call`, made inside `place`; tell the observer that it begins.
@@ -177,7 +178,7 @@ class Session:
         """Return the tape's read, or None when the caller must read live and then call `observe_read`."""
         if self.interrupt is not None:
             raise self.interrupt
-        if self._reads_live:
+        if self.reads_live:
             return None
         place, strand = self.here()
         for source in self.mode.cells[(kind, None)]:
