@@ -1,0 +1,285 @@
+"""The completion order: answers end in the order in which the recorded calls ended.
+
+Which of three concurrent calls came first is an input of the agent, so playback imposes it. The recorded
+begins and ends of a run's crossings form one list of turns; an answer may end when every turn before its own
+has been taken. Between two ends of different tasks or threads the consumer of the first gets the time to act
+(`quiet`). Code that crosses one call at a time pays an uncontended lock and nothing more.
+
+A wait that can make no progress is let go: at once when nothing else can run, else after as long as the
+recording took at that place plus a grace; `not_imposed` holds the steps. This module serves nothing and
+compares nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from otel_agent_replay.replay.quiet import loop_is_idle, quiet_loop, quiet_threads, threads_are_alone
+from otel_agent_replay.replay.tape import Entry
+
+_monotonic = time.monotonic  # bound at import: our own clock reads are never recorded
+_running_loop = asyncio._get_running_loop
+_current_task = asyncio.current_task
+_ident = threading.get_ident
+
+_GRACE = 0.25  # seconds beyond the recorded time before a turn counts as never coming
+_LONGEST_WAIT = 60.0  # seconds, whatever the recording took
+_FRONT_TICK = 0.005
+_BACK_TICK = 0.1
+
+
+class CompletionOrder:
+    """The turns of one run. Thread-safe; tasks of any event loop and plain threads may wait side by side."""
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        turns: list[tuple[int, Entry, bool]] = []
+        for entry in entries:
+            if not entry.below:
+                turns.append((entry.node.sequence, entry, False))
+                if entry.node.end_sequence:
+                    turns.append((entry.node.end_sequence, entry, True))
+        turns.sort(key=lambda turn: turn[0])
+        self._turns = turns
+        self._taken = bytearray(len(turns) + 1)
+        for number, (_, entry, is_end) in enumerate(turns):
+            if is_end:
+                entry.end_turn = number
+            else:
+                entry.begin_turn = number
+        for entry in entries:
+            if entry.end_turn < 0 and not entry.below:  # it never ended: after everything else
+                entry.end_turn = len(turns)
+        self._head = 0  # the first turn not taken
+        self._marks = 0  # how many turns were taken, in whatever order
+        self._ends = 0
+        self._last_ender: object = None
+        self._lock = threading.Lock()
+        self._waiters: dict[int, list[tuple[Entry, Callable[[], None]]]] = {}
+        self._held: set[Entry] = set()
+        self._opened_up = False
+        self.not_imposed: list[int] = []
+
+    # --- what playback tells ---
+
+    def began(self, entry: Entry) -> None:
+        """The recorded call was asked for."""
+        entry.ends_at_begin = self._ends
+        self._take(entry.begin_turn)
+
+    def ended(self, entry: Entry) -> None:
+        """Its crossing has ended."""
+        self._last_ender = _owner()
+        self._ends += 1
+        self._take(entry.end_turn)
+
+    def open_up(self) -> None:
+        """Let everybody go: the replay has stopped."""
+        with self._lock:
+            self._opened_up = True
+            waiters = [wake for waiting in self._waiters.values() for _, wake in waiting]
+            self._waiters.clear()
+        for wake in waiters:
+            wake()
+
+    # --- what playback asks ---
+
+    def settle(self, entry: Entry) -> None:
+        """Block the thread until it is `entry`'s turn to end."""
+        if self._opened_up:
+            return
+        if self._head < entry.end_turn:
+            self._block(entry)
+        if self._must_be_quiet(entry):
+            quiet_threads()
+
+    async def settle_async(self, entry: Entry) -> None:
+        """Let other tasks run until it is `entry`'s turn to end."""
+        if self._opened_up:
+            return
+        if self._head < entry.end_turn:
+            await self._suspend(entry, held=False)
+        if self._must_be_quiet(entry):
+            last = self._last_ender
+            await quiet_loop(threads=not (isinstance(last, tuple) and last[0] == _ident()))
+
+    async def hold(self, entry: Entry) -> None:
+        """Wait to be cancelled, as the recorded call was; let go when nobody does so in the recorded time."""
+        with self._lock:
+            self._held.add(entry)
+        try:
+            await self._suspend(entry, held=True)
+        finally:
+            with self._lock:
+                self._held.discard(entry)
+
+    # --- inside ---
+
+    def _take(self, turn: int) -> None:
+        if turn < 0:
+            return
+        with self._lock:
+            taken = self._taken
+            taken[turn] = 1
+            self._marks += 1
+            head = self._head
+            last = len(self._turns)
+            while head < last and taken[head]:
+                head += 1
+            self._head = head
+            waiters = self._waiters.pop(head, None) if self._waiters else None
+        if waiters is not None:
+            for _, wake in waiters:
+                wake()
+
+    def _must_be_quiet(self, entry: Entry) -> bool:
+        """Whether another call ended elsewhere while this one was open: its consumer must have run first."""
+        return self._ends != entry.ends_at_begin and self._last_ender != _owner() and not self._opened_up
+
+    def _register(self, entry: Entry, wake: Callable[[], None]) -> bool:
+        with self._lock:
+            if self._opened_up or self._head >= entry.end_turn:
+                return False
+            self._waiters.setdefault(entry.end_turn, []).append((entry, wake))
+            return True
+
+    def _forget(self, entry: Entry, wake: Callable[[], None]) -> None:
+        with self._lock:
+            waiting = self._waiters.get(entry.end_turn)
+            if waiting is not None and (entry, wake) in waiting:
+                waiting.remove((entry, wake))
+                if not waiting:
+                    del self._waiters[entry.end_turn]
+
+    def _is_front(self, entry: Entry) -> bool:
+        """Whether `entry` is let go when nothing moves: it is the held call that is due, else the first waiter."""
+        with self._lock:
+            head = self._head
+            due = self._turns[head][1] if head < len(self._turns) else None
+            if due is not None and due in self._held:
+                return due is entry
+            return not self._waiters or entry.end_turn <= min(self._waiters)
+
+    def _patience(self, entry: Entry) -> float:
+        """Return how many seconds the turn that everybody waits for may take, counted from the last one taken.
+
+        A timeout that fired in the recording fires in the replay too, on the real clock, and later in the
+        order than instant answers suggest: hence the recorded time since the oldest open call began.
+        """
+        with self._lock:
+            head = self._head
+            if head >= len(self._turns):
+                return _GRACE
+            open_calls = [entry, *self._held, *(one for waiting in self._waiters.values() for one, _ in waiting)]
+        begun = min(one.span[0] for one in open_calls)
+        return min(max(_recorded_ns(self._turns[head]) - begun, 0) / 1e9, _LONGEST_WAIT) + _GRACE
+
+    def _let_go(self, entry: Entry) -> None:
+        """Count every turn before this end as taken, so that nobody waits for it again."""
+        with self._lock:
+            for turn in range(self._head, entry.end_turn):
+                self._taken[turn] = 1
+            self.not_imposed.append(entry.node.step or 0)
+        self._take_again()
+
+    def _take_again(self) -> None:
+        with self._lock:
+            while self._head < len(self._turns) and self._taken[self._head]:
+                self._head += 1
+            waiters = self._waiters.pop(self._head, ())
+        for _, wake in waiters:
+            wake()
+
+    def _block(self, entry: Entry) -> None:
+        turn = threading.Event()
+        wake = turn.set
+        if not self._register(entry, wake):
+            return
+        marks, since = self._marks, _monotonic()
+        while not turn.is_set():
+            front = self._is_front(entry)
+            if front and self._marks == marks and threads_are_alone():
+                break
+            if turn.wait(_FRONT_TICK if front else _BACK_TICK):
+                return
+            if self._marks != marks:
+                marks, since = self._marks, _monotonic()
+            elif self._is_front(entry) and _monotonic() - since > self._patience(entry):
+                break
+        else:
+            return
+        self._forget(entry, wake)
+        self._let_go(entry)
+
+    async def _suspend(self, entry: Entry, *, held: bool) -> None:
+        loop = asyncio.get_running_loop()
+        turn = _Turn(loop)
+        wake = turn.wake
+        if not self._register(entry, wake) and not held:
+            return
+        try:
+            marks, since = self._marks, loop.time()
+            while not self._opened_up:
+                front = self._is_front(entry)
+                if await turn.wait(_FRONT_TICK if front else _BACK_TICK) and not held:
+                    return
+                if self._marks != marks:
+                    marks, since = self._marks, loop.time()
+                elif self._is_front(entry) and self._overdue(loop, entry, loop.time() - since):
+                    self._let_go(entry)
+                    return
+        finally:
+            self._forget(entry, wake)
+
+    def _overdue(self, loop: asyncio.AbstractEventLoop, entry: Entry, waited: float) -> bool:
+        return waited > self._patience(entry) or (loop_is_idle(loop, ignoring=_Turn._resolve) and threads_are_alone())
+
+
+class _Turn:
+    """One task's wait: woken from any thread, or after a tick."""
+
+    __slots__ = ("_future", "_loop", "_thread", "_woken")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._thread = _ident()
+        self._woken = False
+        self._future: asyncio.Future[None] | None = None
+
+    def wake(self) -> None:
+        """End the wait."""
+        self._woken = True
+        if _ident() == self._thread:
+            self._resolve()
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._resolve)
+
+    def _resolve(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait(self, seconds: float) -> bool:
+        """Wait to be woken, at most `seconds`; return whether it was."""
+        if not self._woken:
+            self._future = self._loop.create_future()
+            timer = self._loop.call_later(seconds, self._resolve)
+            try:
+                await self._future
+            finally:
+                timer.cancel()
+                self._future = None
+        woken, self._woken = self._woken, False
+        return woken
+
+
+def _owner() -> object:
+    loop = _running_loop()
+    return (_ident(), None if loop is None else _current_task(loop))
+
+
+def _recorded_ns(turn: tuple[int, Entry, bool]) -> int:
+    _, entry, is_end = turn
+    begin, end = entry.span
+    return (end or begin) if is_end else begin

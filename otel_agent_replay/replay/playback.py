@@ -1,0 +1,175 @@
+"""Playback: the answerer that serves a run's crossings and bulk reads from its tape.
+
+Owns the conversation between the boundary, the tape and the completion order, and what stops a replay: once
+it has stopped, every later question gets the same interrupt, whatever the agent's code catches. It never
+calls through and never falls back to anything but the tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+
+from otel_agent_replay.boundary.crossing import Answer, Place, strand_label
+from otel_agent_replay.errors import DamagedRecording, MissingPayload, ReplayInterrupt, TapeEnded, TapeUnreadable
+from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read
+from otel_agent_replay.replay import matching
+from otel_agent_replay.replay.order import CompletionOrder
+from otel_agent_replay.replay.tape import Entry, Tape
+
+_PENDING = Outcome(status=OutcomeStatus.PENDING, notes=("the recorded process died during this call",))
+_MOST_ELSEWHERE = 2000  # how many recorded steps elsewhere in the run are looked at to explain a departure
+_MOST_COMPARED = 8  # how many candidates' requests are compared in full
+
+
+class TapeAnswer:
+    """The recorded outcome of one crossing and its turn in the completion order; implements `crossing.Answer`."""
+
+    __slots__ = ("_ended", "_entry", "_playback", "origin_step", "outcome")
+
+    def __init__(self, playback: Playback, entry: Entry, outcome: Outcome) -> None:
+        self._playback = playback
+        self._entry = entry
+        self._ended = False
+        self.outcome = outcome
+        self.origin_step = entry.node.step
+
+    def settle(self) -> None:
+        """Block until the recorded order allows this answer to end. Raises the interrupt of a stopped replay."""
+        playback = self._playback
+        playback.order.settle(self._entry)
+        playback.check(self._entry, self.outcome)
+
+    async def settle_async(self) -> None:
+        """The same for a task. A call that was cancelled is held until the caller cancels it."""
+        playback = self._playback
+        if self.outcome.status is OutcomeStatus.CANCELLED:
+            await playback.order.hold(self._entry)
+        else:
+            await playback.order.settle_async(self._entry)
+        playback.check(self._entry, self.outcome)
+
+    def done(self) -> None:
+        """Told once the crossing has ended."""
+        if not self._ended:
+            self._ended = True
+            self._playback.order.ended(self._entry)
+
+
+class Playback:
+    """Answers one run from its tape. `volatile` are the JSON paths whose values may differ."""
+
+    def __init__(self, tape: Tape, *, volatile: Sequence[str] = ()) -> None:
+        self.tape = tape
+        self.volatile = matching.Volatile(volatile)
+        self.order = CompletionOrder(tape.entries)
+        self.interrupt: ReplayInterrupt | None = None
+        self.served = 0
+        self.reads_served = 0
+        self.canonical_matches: list[int] = []
+
+    # --- the Answerer protocol ---
+
+    def answer(self, call: Call, place: Place) -> Answer | None:
+        """Return the recorded answer to `call`, or None when the tape has none there."""
+        if self.interrupt is not None:
+            raise self.interrupt
+        parent = place.path[:-1]
+        entry = self.tape.take(parent, call, strand_label())
+        if entry is None:
+            entry = self._near(parent, call)
+            if entry is None:
+                return None
+        try:
+            outcome = self.tape.outcome(entry) if entry.node.outcome is not None else _PENDING
+        except (MissingPayload, DamagedRecording) as error:
+            raise self.stop(TapeUnreadable(entry.node.step, str(error))) from error
+        self.order.began(entry)
+        self.served += 1
+        return TapeAnswer(self, entry, outcome)
+
+    def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
+        """Return the next recorded bulk read of that name there, or None."""
+        if self.interrupt is not None:
+            raise self.interrupt
+        read = self.tape.take_read(place.path, kind, name, strand)
+        if read is not None:
+            self.reads_served += 1
+        return read
+
+    def departed(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:
+        """Return the departure of a call or bulk read that the tape does not hold, and stop the replay with it."""
+        if self.interrupt is not None:
+            return self.interrupt
+        if call is not None:
+            return self.stop(self._explain(call, place))
+        if read is None:
+            raise AssertionError("either a call or a read departs")
+        return self.stop(
+            matching.explain_read(read[0], read[1], place.path, place.step, self.tape.reads_left(place.path))
+        )
+
+    # --- what stops a replay ---
+
+    def stop(self, interrupt: ReplayInterrupt) -> ReplayInterrupt:
+        """Stop the replay with `interrupt` unless it is stopped already; return what it is stopped with."""
+        if self.interrupt is None:
+            self.interrupt = interrupt
+            self.order.open_up()
+        return self.interrupt
+
+    def check(self, entry: Entry, outcome: Outcome) -> None:
+        """Raise the interrupt of a stopped replay; stop it where the recording itself ends."""
+        if self.interrupt is None and outcome.status is OutcomeStatus.PENDING:
+            self.stop(TapeEnded(entry.node.step, matching.describe(entry.call)))
+        if self.interrupt is not None:
+            raise self.interrupt
+
+    # --- matching beyond the exact digest ---
+
+    def _near(self, parent: tuple[str, ...], call: Call) -> Entry | None:
+        """Return the exchange that says the same: in another scope of the same name, or in canonical form."""
+        entry = self.tape.take_relaxed(parent, call)
+        if entry is not None:
+            return entry
+        alike = self.tape.alike(parent, call.kind, call.name)
+        if not alike:
+            return None
+        wanted = matching.normal_form(call, call.request.data, self.volatile)
+        if wanted is None:
+            return None
+        for candidate in alike:
+            if candidate.canonical is None:
+                form = matching.normal_form(candidate.call, self.tape.request(candidate), self.volatile)
+                candidate.canonical = b"" if form is None else form
+            if candidate.canonical == wanted and self.tape.claim(candidate):
+                self.canonical_matches.append(candidate.node.step or 0)
+                return candidate
+        return None
+
+    def _explain(self, call: Call, place: Place) -> ReplayInterrupt:
+        parent = place.path[:-1]
+        here = self.tape.alike(parent, call.kind, call.name)
+        here.sort(key=lambda entry: entry.node.occurrence != place.occurrence)
+        same_request = [
+            entry
+            for entry in self.tape.entries
+            if entry.call.digest == call.digest and entry.call.kind is call.kind and entry.call.name == call.name
+        ]
+        expected = next((entry for entry in self.tape.left() if entry.node.path[:-1] == parent), None)
+        if expected is None:
+            expected = next(self.tape.left(), None)
+        others = [entry for entry in islice(self.tape.left(), _MOST_ELSEWHERE) if entry.node.kind is call.kind]
+        return matching.explain(
+            call,
+            place.path,
+            place.occurrence,
+            here=[self._recorded(entry) for entry in here[:_MOST_COMPARED]],
+            same_request=[self._recorded(entry) for entry in same_request[:_MOST_COMPARED]],
+            others=[self._recorded(entry) for entry in others[:_MOST_COMPARED]],
+            expected=None if expected is None else self._recorded(expected),
+            steps=self.tape.steps,
+        )
+
+    def _recorded(self, entry: Entry) -> matching.Recorded:
+        return matching.Recorded(entry.node.step, entry.node.path, entry.call, self.tape.request(entry), entry.taken)

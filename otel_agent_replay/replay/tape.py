@@ -1,0 +1,270 @@
+"""A tape: one recorded run's exchanges and bulk reads, indexed for playback.
+
+Owns lookup and consumption: each recorded exchange and each recorded read is handed out once. It compares
+nothing but keys and digests (that is `matching`), waits for nothing (`order`) and decides nothing (`playback`).
+Payload bytes stay in the lake until an answer is served.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections import deque
+from collections.abc import Iterator
+
+from otel_agent_replay.errors import DamagedRecording, MissingPayload
+from otel_agent_replay.model import EMPTY_DIGEST, Call, Kind, Node, Outcome, Payload, Read, RecordedRun, digest_of
+
+Path = tuple[str, ...]
+_NUMBER = re.compile(r"#\d+\Z")
+_MOST_SCANNED = 256  # how far an identical request is searched for its own strand's answer
+
+
+class Entry:
+    """One recorded crossing on the tape.
+
+    `span` gives its recorded Unix nanoseconds (begin, end; 0 when unknown). `below` tells that it happened
+    inside another crossing: when that one is answered from the tape, nobody asks for this one. `taken` tells
+    that it was handed out. `begin_turn`, `end_turn` and `ends_at_begin` belong to `order`, `canonical` to `playback`.
+    """
+
+    __slots__ = ("begin_turn", "below", "call", "canonical", "end_turn", "ends_at_begin", "node", "span", "taken")
+
+    def __init__(self, node: Node, call: Call, span: tuple[int, int], below: bool) -> None:
+        self.node = node
+        self.call = call
+        self.span = span
+        self.below = below
+        self.taken = False
+        self.begin_turn = -1
+        self.end_turn = -1
+        self.ends_at_begin = 0
+        self.canonical: bytes | None = None
+
+
+class _Reads:
+    """The bulk reads of one place, each handed out once, in order within strand, kind and name."""
+
+    __slots__ = ("_any", "_exact", "left")
+
+    def __init__(self, reads: list[Read]) -> None:
+        self._exact: dict[tuple[str, Kind, str], deque[int]] = {}
+        self._any: dict[tuple[Kind, str], list[int]] = {}
+        self.left: dict[int, Read] = dict(enumerate(reads))
+        for number, read in self.left.items():
+            self._exact.setdefault((read.strand, read.kind, read.name), deque()).append(number)
+            self._any.setdefault((read.kind, read.name), []).append(number)
+
+    def take(self, kind: Kind, name: str, strand: str) -> Read | None:
+        """Return the next read of that name in `strand`; from any strand when `strand` recorded none here."""
+        numbers = self._exact.get((strand, kind, name))
+        if numbers is not None:
+            while numbers:
+                read = self.left.pop(numbers.popleft(), None)
+                if read is not None:
+                    return read
+            return None
+        for number in self._any.get((kind, name), ()):
+            read = self.left.pop(number, None)
+            if read is not None:
+                return read
+        return None
+
+
+class Tape:
+    """One run, ready for playback. Thread-safe. `entries` are its crossings in the order they began."""
+
+    def __init__(self, recorded: RecordedRun) -> None:
+        self.run = recorded.run
+        self.losses = tuple(recorded.losses)
+        self.root: Node | None = None
+        self.entries: list[Entry] = []
+        self._payload = recorded.payload
+        self._lock = threading.Lock()
+        self._exact: dict[tuple[Path, Kind, str, bytes], Entry | deque[Entry]] = {}
+        self._with_reads: dict[Path, Node] = {}
+        self._reads: dict[Path, _Reads] = {}
+        self._relaxed: dict[tuple[Path, Kind, str, bytes], list[Entry]] | None = None
+        self._alike: dict[tuple[Path, Kind, str], list[Entry]] | None = None
+        self._load(recorded)
+
+    def _load(self, recorded: RecordedRun) -> None:
+        covered: set[Path] = set()  # places inside a crossing, and crossings themselves
+        for item in recorded.spans:
+            node = item.node
+            if node is None:
+                continue
+            path = node.path
+            parent = path[:-1]
+            if node.reads:
+                self._with_reads[path] = node
+            if node.kind is Kind.RUN:
+                if self.root is None:
+                    self.root = node
+                continue
+            below = parent in covered
+            crosses = node.call is not None and node.kind.is_crossing
+            if below or crosses:
+                covered.add(path)
+            if crosses and node.call is not None:
+                self.entries.append(Entry(node, node.call, (item.span.start_ns, item.span.end_ns), below))
+        self.entries.sort(key=lambda entry: entry.node.sequence)
+        exact = self._exact
+        for entry in self.entries:
+            node, call = entry.node, entry.call
+            key = (node.path[:-1], call.kind, call.name, call.digest)
+            same = exact.get(key)
+            if same is None:
+                exact[key] = entry
+            elif isinstance(same, Entry):  # a queue is 600 bytes: only where requests repeat
+                exact[key] = deque((same, entry))
+            else:
+                same.append(entry)
+
+    @property
+    def steps(self) -> int:
+        """How many steps the recording has, those below an answered crossing left out."""
+        return sum(1 for entry in self.entries if not entry.below)
+
+    def take(self, parent: Path, call: Call, strand: str) -> Entry | None:
+        """Hand out the recorded exchange of exactly this request at this place.
+
+        Among identical requests the one that the same thread of control made comes first, then begin order.
+        """
+        same = self._exact.get((parent, call.kind, call.name, call.digest))
+        if same is None:
+            return None
+        if isinstance(same, Entry):
+            return same if self.claim(same) else None
+        with self._lock:
+            while same and same[0].taken:
+                same.popleft()
+            if not same:
+                return None
+            entry = same[0]
+            if len(same) > 1 and entry.node.strand != strand:
+                entry = _of_strand(same, strand) or entry
+            entry.taken = True
+            return entry
+
+    def take_relaxed(self, parent: Path, call: Call) -> Entry | None:
+        """The same where only the numbers of the enclosing scopes differ: concurrent ones may begin in any order."""
+        if self._relaxed is None:
+            relaxed: dict[tuple[Path, Kind, str, bytes], list[Entry]] = {}
+            for entry in self.entries:
+                place = unnumbered(entry.node.path[:-1])
+                relaxed.setdefault((place, entry.call.kind, entry.call.name, entry.call.digest), []).append(entry)
+            self._relaxed = relaxed
+        found = self._relaxed.get((unnumbered(parent), call.kind, call.name, call.digest), ())
+        return next((entry for entry in found if self.claim(entry)), None)
+
+    def alike(self, parent: Path, kind: Kind, name: str) -> list[Entry]:
+        """Return the exchanges not yet handed out that were recorded at this place with this kind and name."""
+        if self._alike is None:
+            alike: dict[tuple[Path, Kind, str], list[Entry]] = {}
+            for entry in self.entries:
+                alike.setdefault((entry.node.path[:-1], entry.node.kind, entry.node.name), []).append(entry)
+            self._alike = alike
+        group = self._alike.get((parent, kind, name))
+        if not group:
+            return []
+        group[:] = [entry for entry in group if not entry.taken]
+        return list(group)
+
+    def claim(self, entry: Entry) -> bool:
+        """Hand out this entry; False when somebody else has it."""
+        with self._lock:
+            if entry.taken:
+                return False
+            entry.taken = True
+            return True
+
+    def left(self) -> Iterator[Entry]:
+        """Yield what was recorded and never asked for, in begin order, leaving out what lies below a crossing."""
+        return (entry for entry in self.entries if not entry.taken and not entry.below)
+
+    def take_read(self, place: Path, kind: Kind, name: str, strand: str) -> Read | None:
+        """Hand out the next bulk read of that name at `place`, or None when none is left."""
+        with self._lock:
+            reads = self._reads_at(place)
+            return None if reads is None else reads.take(kind, name, strand)
+
+    def reads_left(self, place: Path) -> list[Read]:
+        """Return the reads at `place` that were not handed out."""
+        with self._lock:
+            reads = self._reads_at(place)
+            return [] if reads is None else list(reads.left.values())
+
+    def count_reads_left(self) -> int:
+        """Return how many recorded reads were never made, leaving out those inside a crossing."""
+        inside = {entry.node.path for entry in self.entries}
+        return sum(
+            len(self.reads_left(path))
+            for path in self._with_reads
+            if not any(path[:length] in inside for length in range(1, len(path) + 1))
+        )
+
+    def _reads_at(self, place: Path) -> _Reads | None:
+        reads = self._reads.get(place)
+        if reads is None:
+            node = self._with_reads.get(place)
+            if node is None:
+                return None
+            reads = self._reads[place] = _Reads(sorted(node.reads, key=lambda read: read.sequence))
+        return reads
+
+    def outcome(self, entry: Entry) -> Outcome:
+        """Return the recorded outcome with its bytes. Raises MissingPayload, DamagedRecording."""
+        outcome = entry.node.outcome
+        if outcome is None:
+            raise DamagedRecording(f"step {entry.node.step} ({'/'.join(entry.node.path)}) has no outcome")
+        result = outcome.result
+        if result is None or result.data is not None:
+            return outcome
+        # `dataclasses.replace` costs more than everything else that playback does for a small answer.
+        return Outcome(
+            outcome.status,
+            self.loaded(result, entry, "result"),
+            outcome.head,
+            outcome.chunks,
+            outcome.trailers,
+            outcome.failure,
+            outcome.closed_early,
+            outcome.exact,
+            outcome.round_trips,
+            outcome.notes,
+            outcome.attributes,
+        )
+
+    def request(self, entry: Entry) -> bytes | None:
+        """Return the recorded request's bytes, or None when they are not kept."""
+        try:
+            return self.loaded(entry.call.request, entry, "request").data
+        except (MissingPayload, DamagedRecording):
+            return None
+
+    def loaded(self, payload: Payload, entry: Entry, what: str) -> Payload:
+        """Return the payload with its bytes, proved by the digest. Raises MissingPayload, DamagedRecording."""
+        if payload.data is not None:
+            return payload
+        digest = payload.digest
+        data = b"" if digest == EMPTY_DIGEST else self._payload(digest)
+        if data is None:
+            raise MissingPayload(digest, f"{what} of step {entry.node.step}")
+        if digest_of(data) != digest:
+            raise DamagedRecording(f"payload {digest.hex()[:16]} ({what} of step {entry.node.step}) was altered")
+        return Payload(digest, data, payload.media_type, len(data))
+
+
+def unnumbered(path: Path) -> Path:
+    """Return a path without the number of each part among its like."""
+    return tuple(_NUMBER.sub("", part) for part in path)
+
+
+def _of_strand(same: deque[Entry], strand: str) -> Entry | None:
+    for number, entry in enumerate(same):
+        if number >= _MOST_SCANNED:
+            return None
+        if not entry.taken and entry.node.strand == strand:
+            return entry
+    return None
