@@ -19,6 +19,7 @@ from otel_agent_replay.protocols.json_text import (
     check_arguments,
     compact,
     parse_object,
+    text_of,
 )
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of, error_of_body, malformed
 from otel_agent_replay.protocols.stream import JsonStream, is_stream
@@ -204,7 +205,7 @@ def _blocks(body: bytes, message: dict[str, Any]) -> list[tuple[dict[str, Any], 
     blocks = as_objects(message.get("content"))
     if not any("input" in block for block in blocks):
         return [(block, "") for block in blocks]
-    return [(span, raw) for span, raw in zip(blocks, raw_inputs(body.decode("utf-8", "surrogatepass"), 0), strict=True)]
+    return list(zip(blocks, raw_inputs(text_of(body), 0), strict=True))
 
 
 def raw_inputs(text: str, start: int) -> list[str]:

@@ -15,7 +15,7 @@ from otel_agent_replay.protocols.plain import object_or_error
 from otel_agent_replay.protocols.protocol import Facts
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of
 from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.stream import is_stream, scan
+from otel_agent_replay.protocols.stream import EVERYTHING, is_stream, scan
 
 _MARKERS = tuple(
     mark
@@ -41,7 +41,7 @@ class AnthropicMessages:
     def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
         """See `Protocol`."""
         if is_stream(body, media_type):
-            return _stream_facts(scan(body, _MARKERS)[1], status)
+            return _stream_facts(scan(body, _MARKERS).marked or scan(body, EVERYTHING).marked, status)
         value, error_type = object_or_error(body, status)
         if error_type is None and value.get("type") == "error":
             error_type = error_of(value.get("error"), status).type

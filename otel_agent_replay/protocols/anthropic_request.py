@@ -14,6 +14,7 @@ from otel_agent_replay.protocols.json_text import (
     has_surrogate_escape,
     mend_all,
     parse_object,
+    text_of,
 )
 
 _MODALITIES = {"image": "image", "document": "document"}
@@ -24,7 +25,7 @@ def anthropic_request(body: bytes) -> RequestMessages:
     request = parse_object(body)
     if request is None:
         return RequestMessages()
-    inputs = _inputs(body) if b'"input"' in body else {}
+    inputs = _inputs(body)
     if has_surrogate_escape(body):
         request = mend_all(request)
     messages = []
@@ -40,7 +41,9 @@ def anthropic_request(body: bytes) -> RequestMessages:
 
 def _inputs(body: bytes) -> dict[int, list[str]]:
     """For each message, counted among the objects of `messages`: the text of every block's `input`."""
-    text = body.decode("utf-8", "surrogatepass")
+    if b'"input"' not in body:
+        return {}
+    text = text_of(body)
     messages = member(text, 0, "messages")
     if messages is None or not isinstance(messages.value, list):
         return {}

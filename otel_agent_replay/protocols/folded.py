@@ -6,10 +6,10 @@ Pure data. Who fills them: the `*_fold` and `*_messages` modules of each protoco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from otel_agent_replay.protocols.json_text import mend_all, parse
+from otel_agent_replay.protocols.json_text import compact, mend, mend_all, parse
 
 Part = dict[str, Any]
 """One part of a message in OpenTelemetry's GenAI form, for example `{"type": "text", "content": "hello"}`."""
@@ -81,17 +81,25 @@ class Folded:
 
 
 def without_surrogates(folded: Folded) -> Folded:
-    """`folded` with no half surrogate pair left in ids, names and parts: such text cannot be written as UTF-8."""
-    error = folded.error
-    return replace(
-        folded,
-        tool_calls=tuple(replace(call, id=mend_all(call.id), name=mend_all(call.name)) for call in folded.tool_calls),
-        error=error and replace(error, type=mend_all(error.type), message=mend_all(error.message)),
-        response_id=mend_all(folded.response_id),
-        model=mend_all(folded.model),
-        output_messages=tuple(mend_all(message) for message in folded.output_messages),
-        problems=tuple(mend_all(problem) for problem in folded.problems),
+    """`folded` without surrogates: halves that met are one character, a lone one is U+FFFD and named.
+
+    JSON escapes may leave half a pair in text, which then cannot be written as UTF-8 and takes its whole batch with it.
+    """
+    mended = {
+        field.name: mend_all(getattr(folded, field.name))
+        for field in fields(folded)
+        if field.name not in ("tool_calls", "usage", "error")
+    }
+    calls = tuple(
+        replace(call, id=mend_all(call.id), name=mend_all(call.name), arguments_raw=mend_all(call.arguments_raw))
+        for call in folded.tool_calls
     )
+    error = folded.error
+    if error is not None:
+        error = replace(error, type=mend_all(error.type), message=mend_all(error.message), code=mend_all(error.code))
+    if mend(compact([folded.output_messages, folded.refusal, folded.response_id, folded.model]))[1]:
+        mended["problems"] = (*mended["problems"], "half a surrogate pair in the text is shown as U+FFFD")
+    return replace(folded, tool_calls=calls, error=error, **mended)
 
 
 @dataclass(frozen=True, slots=True)

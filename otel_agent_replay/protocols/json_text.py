@@ -13,6 +13,11 @@ from typing import Any
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+def text_of(body: bytes) -> str:
+    """`body` as text the way the JSON parser reads it. UnicodeDecodeError (a ValueError) when it cannot."""
+    return body.decode(json.detect_encoding(body), "surrogatepass")
+
+
 def parse(text: str | bytes) -> Any:
     """The value, or None when `text` is not JSON (or is `null`, or is nested beyond what the parser takes)."""
     try:
@@ -94,6 +99,8 @@ def mend_all(value: Any) -> Any:
         return mend(value)[0]
     if isinstance(value, list):
         return [mend_all(item) for item in value]
+    if isinstance(value, tuple):
+        return tuple(mend_all(item) for item in value)
     if isinstance(value, dict):
         return {mend_all(key): mend_all(item) for key, item in value.items()}
     return value

@@ -13,9 +13,9 @@ from otel_agent_replay.protocols.openai_chat_messages import chat_messages
 from otel_agent_replay.protocols.outer import facts_around
 from otel_agent_replay.protocols.plain import object_or_error
 from otel_agent_replay.protocols.protocol import Facts
-from otel_agent_replay.protocols.provider_error import error_of
+from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of
 from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.stream import is_stream, scan
+from otel_agent_replay.protocols.stream import EVERYTHING, is_stream, scan
 
 # Texts of which a chunk must hold one to be worth parsing: a finish reason that is no null, usage, an error.
 _MARKERS = (b'"finish_reason":"', b'"finish_reason": "', b'"usage":{', b'"usage": {', b'"error":', b'"error" :')
@@ -38,7 +38,7 @@ class OpenAIChat:
     def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
         """See `Protocol`."""
         if is_stream(body, media_type):
-            return _chunk_facts(*scan(body, _MARKERS), status)
+            return _stream_facts(body, status)
         value, error_type = object_or_error(body, status)
         return _chunk_facts(value, [value], status) if error_type is None else {semconv.ERROR_TYPE: error_type}
 
@@ -66,6 +66,17 @@ def _request_facts(outer: dict[str, Any]) -> Facts:
         found[semconv.OUTPUT_TYPE] = kind
     if as_text(outer.get("service_tier")):
         found[semconv.OPENAI_REQUEST_SERVICE_TIER] = outer["service_tier"]
+    return found
+
+
+def _stream_facts(body: bytes, status: int) -> Facts:
+    for markers in (_MARKERS, EVERYTHING):
+        seen = scan(body, markers)
+        found = _chunk_facts(seen.first, seen.marked, status)
+        if semconv.RESPONSE_FINISH_REASONS in found:
+            return found
+    if not seen.done:
+        found.setdefault(semconv.ERROR_TYPE, TRUNCATED)
     return found
 
 

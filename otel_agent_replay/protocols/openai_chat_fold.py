@@ -70,7 +70,7 @@ class Choice:
         for place, fragment in enumerate(as_objects(delta.get("tool_calls"))):
             self._add_call(fragment, place if whole else None, problems)
         legacy = delta.get("function_call")
-        if isinstance(legacy, dict):
+        if isinstance(legacy, dict) and (legacy.get("name") or legacy.get("arguments")):
             self._call_at(-1, None, None, problems).add(None, legacy.get("name"), legacy.get("arguments"))
         if isinstance(delta.get("audio"), dict):
             self.text.add(delta["audio"].get("transcript"))

@@ -54,7 +54,7 @@ def _message(message: dict[str, Any]) -> Message:
             parts.append({"type": "refusal", "content": message["refusal"]})
         parts.extend(_tool_call(call) for call in as_objects(message.get("tool_calls")))
         legacy = message.get("function_call")
-        if isinstance(legacy, dict):
+        if isinstance(legacy, dict) and legacy.get("name"):
             parts.append({"type": "tool_call", "id": None, "name": legacy.get("name"), "arguments": _arguments(legacy)})
     named = {"name": message["name"]} if as_text(message.get("name")) else {}
     return {"role": role, "parts": parts, **named}

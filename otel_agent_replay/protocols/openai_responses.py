@@ -23,7 +23,7 @@ from otel_agent_replay.protocols.plain import object_or_error
 from otel_agent_replay.protocols.protocol import Facts
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of
 from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.stream import is_stream, scan
+from otel_agent_replay.protocols.stream import EVERYTHING, Scan, is_stream, scan
 
 _MARKERS = tuple(
     mark
@@ -49,7 +49,8 @@ class OpenAIResponses:
     def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
         """See `Protocol`."""
         if is_stream(body, media_type):
-            return _stream_facts(*scan(body, _MARKERS), status)
+            seen = scan(body, _MARKERS)
+            return _stream_facts(seen if seen.marked else scan(body, EVERYTHING), status)
         value, error_type = object_or_error(body, status)
         return _facts(value, status) if error_type is None else {semconv.ERROR_TYPE: error_type}
 
@@ -86,10 +87,10 @@ def _request_facts(outer: dict[str, Any]) -> Facts:
     return found
 
 
-def _stream_facts(first: dict[str, Any], events: list[dict[str, Any]], status: int) -> Facts:
-    response = as_object(first.get("response"))
+def _stream_facts(seen: Scan, status: int) -> Facts:
+    response = as_object(seen.first.get("response"))
     error = None
-    for event in events:
+    for event in seen.marked:
         if isinstance(event.get("response"), dict):
             response = event["response"]
         elif event.get("type") == "error":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from otel_agent_replay.protocols.json_text import compact, mend
+from otel_agent_replay.protocols.json_text import compact
 
 
 class TextPieces:
@@ -34,10 +34,7 @@ class TextPieces:
 
 
 def join(pieces: TextPieces, what: str, problems: list[str]) -> str:
-    """The joined text, free of surrogates; says in `problems` what had to change."""
-    text, changed = mend(pieces.joined())
-    if changed:
-        problems.append(f"{what} holds half a surrogate pair, shown as U+FFFD")
+    """The joined text; says in `problems` when it came as something else than text."""
     if pieces.mistyped:
         problems.append(f"{what} came as a JSON value, not as text")
-    return text
+    return pieces.joined()
