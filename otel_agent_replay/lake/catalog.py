@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -24,6 +23,7 @@ from otel_agent_replay.lake.layout import (
     files_in,
 )
 from otel_agent_replay.lake.loss_rows import load_loss
+from otel_agent_replay.lake.parquet_file import damage_named
 from otel_agent_replay.lake.payload_store import PackReader
 from otel_agent_replay.lake.rows import load_span
 from otel_agent_replay.lake.run_row import load_run
@@ -184,20 +184,10 @@ _ROOT_COLUMNS = ["run_id", "trace_id", "span_id", "agent", "run"]
 
 
 def _open(file: LakeFile) -> pq.ParquetFile:
-    with _damage(file):
+    with damage_named(file.path):
         parquet = pq.ParquetFile(file.path, memory_map=True, page_checksum_verification=True)
     file_facts(parquet.metadata.metadata, file.path)
     return parquet
-
-
-@contextlib.contextmanager
-def _damage(file: LakeFile) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError:
-        raise
-    except (OSError, pa.ArrowException) as error:
-        raise DamagedRecording(f"{file.path} cannot be read: {error}") from error
 
 
 def _column_index(parquet: pq.ParquetFile, name: str) -> int:
@@ -217,13 +207,13 @@ def _groups_with(parquet: pq.ParquetFile, run_id: bytes) -> list[int]:
 
 
 def _contains(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id: bytes) -> bool:
-    with _damage(file):
+    with damage_named(file.path):
         column = parquet.read_row_groups(groups, columns=["run_id"], use_threads=False).column("run_id")
     return bool(pc.any(pc.equal(column, pa.scalar(run_id, column.type))).as_py())
 
 
 def _rows(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id: bytes) -> list[dict[str, Any]]:
-    with _damage(file):
+    with damage_named(file.path):
         table = parquet.read_row_groups(groups)
         column = table.column("run_id")
         table = table.filter(pc.equal(column, pa.scalar(run_id, column.type)))
@@ -251,7 +241,7 @@ def _roots(file: LakeFile, columns: list[str]) -> Iterator[dict[str, Any]]:
         statistics = metadata.row_group(group).column(column).statistics
         if statistics is None or not statistics.has_min_max or statistics.max:
             groups.append(group)
-    with _damage(file):
+    with damage_named(file.path):
         table = parquet.read_row_groups(groups, columns=["root", *columns], use_threads=False)
         yield from table.filter(table.column("root")).to_pylist()
 

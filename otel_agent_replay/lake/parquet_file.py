@@ -1,8 +1,9 @@
-"""One Parquet file in the making: encodings of every column, and publication whole or not at all."""
+"""One Parquet file: encodings of every column, publication whole or not at all, and what a broken one is called."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.lake.layout import publish, temporary_beside
 
 _COMPRESSION_LEVEL = 9
@@ -42,6 +44,17 @@ _STATISTICS = ["run_id", "root", "start_ns", "number"]
 """What prunes row groups. Statistics of other columns would only make the footer longer."""
 
 
+@contextlib.contextmanager
+def damage_named(path: Path) -> Iterator[None]:
+    """Turn what Arrow says of a broken file into DamagedRecording that names it; a file that is gone stays that."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise DamagedRecording(f"{path} cannot be read: {error}") from error
+
+
 class ParquetOutput:
     """Writes row groups to a temporary file and publishes it as `target`; nothing is left when it is not published."""
 
@@ -55,7 +68,7 @@ class ParquetOutput:
     def write(self, table: pa.Table) -> None:
         """Append one row group."""
         if self._writer is None:
-            self._writer = _writer(self._temporary, self._schema)
+            self._writer = _writer(self._temporary, self._schema, table)
         self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
 
     def publish(self) -> Path | None:
@@ -82,8 +95,10 @@ class ParquetOutput:
         self._temporary.unlink(missing_ok=True)
 
 
-def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+def _writer(path: Path, schema: pa.Schema, first: pa.Table) -> pq.ParquetWriter:
     leaves = [column for field in schema for column in _leaves(field, "")]
+    # Most columns of most files are null throughout: an empty dictionary in each would be a tenth of a small file.
+    plain = _PLAIN.union(_empty_leaves(first))
     encodings = {}
     for leaf in leaves:
         if leaf in _DELTA:
@@ -92,7 +107,7 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
             encodings[leaf] = "BYTE_STREAM_SPLIT"
         elif leaf in _PREFIX_DELTA:
             encodings[leaf] = "DELTA_BYTE_ARRAY"
-    options: dict[str, Any] = {"use_dictionary": [leaf for leaf in leaves if leaf not in _PLAIN.union(encodings)]}
+    options: dict[str, Any] = {"use_dictionary": [leaf for leaf in leaves if leaf not in plain.union(encodings)]}
     return pq.ParquetWriter(
         path,
         pa.schema([field.remove_metadata() for field in schema]),
@@ -107,7 +122,18 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     )
 
 
+def _empty_leaves(table: pa.Table) -> list[str]:
+    """Return the leaves of the columns of `table` that hold nothing but nulls."""
+    return [
+        leaf
+        for field, column in zip(table.schema, table.columns, strict=True)
+        if column.null_count == len(column)
+        for leaf in _leaves(field, "")
+    ]
+
+
 def _leaves(field: pa.Field[Any], prefix: str) -> list[str]:
+    """Return the Parquet paths of a field's leaf columns."""
     path = prefix + field.name
     kind = field.type
     if pa.types.is_struct(kind):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import bisect
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from otel_agent_replay.errors import DamagedRecording
+from otel_agent_replay.lake.parquet_file import damage_named
 from otel_agent_replay.lake.schema import PAYLOADS, file_facts
 from otel_agent_replay.model import digest_of
 
@@ -135,51 +136,67 @@ class PackReader:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+        with damage_named(path):
+            self._file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
         metadata = self._file.metadata
         file_facts(metadata.metadata, path)
         self._starts = [0]
         for group in range(metadata.num_row_groups):
             self._starts.append(self._starts[-1] + metadata.row_group(group).num_rows)
-        self._cache: OrderedDict[int, pa.Table] = OrderedDict()
+        self._cache: OrderedDict[int, _Group] = OrderedDict()
         self._lock = threading.Lock()
 
     def payload(self, number: int, digest: bytes) -> bytes:
         """Return the bytes of payload `number`. Raises DamagedRecording when they are not those of `digest`."""
-        data, pieces = self._row(number)
-        if data is None:
-            data = b"".join(
-                self._row(piece)[0] or b""
-                for found in pieces or ()
-                for piece in range(found["first"], found["first"] + found["count"])
-            )
+        group, row = self._place(number)
+        pieces = group.pieces[row].as_py()
+        if pieces is None:
+            data = group.bytes_of(row, 1)
+        else:
+            data = b"".join(part for found in pieces for part in self._parts(found["first"], found["count"]))
         if digest_of(data) != digest:
             raise DamagedRecording(
                 f"payload {digest.hex()[:16]} (number {number} of {self._path}) was altered: its digest is another"
             )
         return data
 
-    def _row(self, number: int) -> tuple[bytes | None, list[dict[str, int]] | None]:
+    def _parts(self, first: int, count: int) -> Iterator[bytes]:
+        """Yield the bytes of a range of numbers, one part a row group."""
+        while count > 0:
+            group, row = self._place(first)
+            here = min(count, group.rows - row)
+            yield group.bytes_of(row, here)
+            first, count = first + here, count - here
+
+    def _place(self, number: int) -> tuple[_Group, int]:
+        """Return the row group of a number and its row there."""
         if not 0 <= number < self._starts[-1]:
             raise DamagedRecording(f"{self._path} has no payload number {number}")
-        group = bisect.bisect_right(self._starts, number) - 1
-        table = self._group(group)
-        row = number - self._starts[group]
-        if table.column("number")[row].as_py() != number:
-            raise DamagedRecording(f"{self._path}: row {number} says that it is another one")
-        return table.column("data")[row].as_py(), table.column("pieces")[row].as_py()
-
-    def _group(self, group: int) -> pa.Table:
+        index = bisect.bisect_right(self._starts, number) - 1
         with self._lock:
-            table = self._cache.get(group)
-            if table is None:
-                try:
-                    table = self._file.read_row_group(group, columns=["number", "pieces", "data"])
-                except (OSError, pa.ArrowException) as error:
-                    raise DamagedRecording(f"{self._path} cannot be read: {error}") from error
-                self._cache[group] = table.combine_chunks()
+            group = self._cache.get(index)
+            if group is None:
+                with damage_named(self._path):
+                    group = _Group(self._file.read_row_group(index, columns=["pieces", "data"]))
+                self._cache[index] = group
                 while len(self._cache) > _CACHED_ROW_GROUPS:
                     self._cache.popitem(last=False)
             else:
-                self._cache.move_to_end(group)
-            return table
+                self._cache.move_to_end(index)
+        return group, number - self._starts[index]
+
+
+class _Group:
+    """One row group in memory. Rows that follow each other lie side by side, so a range of pieces is one slice."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.rows = table.num_rows
+        self.pieces = table.column("pieces")
+        data: Any = table.combine_chunks().column("data").chunk(0)
+        _, offsets, values = data.buffers()
+        self._offsets = memoryview(offsets).cast("i")[data.offset :]
+        self._values = memoryview(values) if values is not None else memoryview(b"")
+
+    def bytes_of(self, row: int, count: int) -> bytes:
+        """Return the joined bytes of `count` rows from `row` on."""
+        return self._values[self._offsets[row] : self._offsets[row + count]].tobytes()
