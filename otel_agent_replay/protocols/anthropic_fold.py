@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from otel_agent_replay.protocols.folded import Folded, Part, ProviderError, ToolCall, Usage
+from otel_agent_replay.protocols.folded import Folded, Part, ProviderError, ToolCall, Usage, joined_content
 from otel_agent_replay.protocols.json_spans import elements, member
 from otel_agent_replay.protocols.json_text import (
     as_count,
@@ -39,7 +39,7 @@ class Block:
 
     def add(self, delta: dict[str, Any], problems: list[str]) -> None:
         """Take one delta."""
-        kind = delta.get("type")
+        kind = str(delta.get("type"))
         if kind == "input_json_delta":
             self.json.add(delta.get("partial_json"))
         elif kind in _DELTA_FIELDS:
@@ -148,8 +148,8 @@ def fold_message(
     return Folded(
         complete=error is None,
         finish_reason=reason,
-        text=_joined(parts, "text"),
-        reasoning=_joined(parts, "reasoning") or None,
+        text=joined_content(parts, "text"),
+        reasoning=joined_content(parts, "reasoning") or None,
         refusal=as_text(as_object(message.get("stop_details")).get("explanation")) if reason == "refusal" else None,
         tool_calls=tuple(calls),
         usage=usage_of(message.get("usage")),
@@ -240,7 +240,3 @@ def usage_of(usage: Any) -> Usage | None:
         cache_creation_input_tokens=as_count(usage.get("cache_creation_input_tokens")),
         reasoning_tokens=as_count(as_object(usage.get("output_tokens_details")).get("thinking_tokens")),
     )
-
-
-def _joined(parts: list[Part], kind: str) -> str:
-    return "".join(part["content"] for part in parts if part.get("type") == kind)

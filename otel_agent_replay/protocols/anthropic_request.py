@@ -17,7 +17,7 @@ from otel_agent_replay.protocols.json_text import (
     text_of,
 )
 
-_MODALITIES = {"image": "image", "document": "document"}
+_MODALITIES = ("image", "document")
 
 
 def anthropic_request(body: bytes) -> RequestMessages:
@@ -68,7 +68,7 @@ def _part(block: dict[str, Any], raw_input: str) -> Part:
         part = {"type": "tool_call_response", "id": block.get("tool_use_id"), "response": block.get("content")}
         return part | ({"is_error": True} if block.get("is_error") else {})
     if kind in _MODALITIES:
-        return _media(_MODALITIES[kind], as_object(block.get("source")), block)
+        return _media(str(kind), as_object(block.get("source")), block)
     return part_of(block, raw_input)
 
 

@@ -80,6 +80,12 @@ class Folded:
     problems: Sequence[str] = ()
 
 
+def joined_content(parts: Sequence[Part], kind: str) -> str:
+    """The text of all parts of one kind, in order."""
+    contents = (part.get("content") for part in parts if part.get("type") == kind)
+    return "".join(content for content in contents if isinstance(content, str))
+
+
 def without_surrogates(folded: Folded) -> Folded:
     """`folded` without surrogates: halves that met are one character, a lone one is U+FFFD and named.
 

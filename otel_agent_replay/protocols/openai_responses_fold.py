@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from otel_agent_replay.protocols.folded import Folded, Part, ProviderError, Usage
+from otel_agent_replay.protocols.folded import Folded, Part, ProviderError, Usage, joined_content
 from otel_agent_replay.protocols.json_text import as_count, as_object, as_objects, as_text, parse_object
 from otel_agent_replay.protocols.openai_responses_items import (
     answered_ids,
@@ -132,9 +132,9 @@ def fold_response(
     return Folded(
         complete=error is None and status in ("completed", "incomplete"),
         finish_reason=reason,
-        text=_joined(parts, "text"),
+        text=joined_content(parts, "text"),
         reasoning="\n\n".join(filter(None, reasoning)) or None,
-        refusal=_joined(parts, "refusal") or None,
+        refusal=joined_content(parts, "refusal") or None,
         tool_calls=tuple(tool_call(item, problems) for item in items if is_tool_call(item, answered)),
         usage=usage_of(response.get("usage")),
         error=error,
@@ -181,7 +181,3 @@ def usage_of(usage: Any) -> Usage | None:
         cache_creation_input_tokens=as_count(given.get("cache_write_tokens")),
         reasoning_tokens=as_count(as_object(usage.get("output_tokens_details")).get("reasoning_tokens")),
     )
-
-
-def _joined(parts: list[Part], kind: str) -> str:
-    return "".join(str(part.get("content") or "") for part in parts if part.get("type") == kind)
