@@ -92,8 +92,8 @@ class MemoryRecorder:
             if call is not None:
                 payloads[call.request.digest] = call.request.data
                 call = replace(call, request=call.request.without_data())
-            node = replace(node, outcome=outcome, call=call, reads=tuple(reads))
-            spans.append(RecordedSpan(Span(self.trace_id, new_span_id(), node.name, start, end), node))
+            kept = replace(node, outcome=outcome, call=call, reads=tuple(reads))
+            spans.append(RecordedSpan(Span(self.trace_id, new_span_id(), node.name, start, end), kept))
         run = Run(self.run_id, self.trace_id, spans[0].span.span_id, agent, spans[0].span.start_ns)
         return RecordedRun(run, spans, payloads.get)
 

@@ -160,9 +160,9 @@ def test_calls_below_an_answered_call_are_not_missed():
     """What a tool's own code crossed is not asked for again, and is not reported as missing."""
     inner = tool("inner", lambda: "deep")
     outer = tool("outer", lambda: inner() + "er")
-    expected, recording = record(lambda: outer())
+    expected, recording = record(outer)
     assert len(recording.nodes) == 3
-    replayed = Replayed(recording, lambda: outer())
+    replayed = Replayed(recording, outer)
     assert replayed.result == expected == "deeper"
     assert list(replayed.tape.left()) == []
     assert replayed.tape.steps == 1

@@ -1,0 +1,324 @@
+"""The in-process fence: an audit hook that refuses what would leave the process during a replay, and says where.
+
+It is installed only where a replay happens (a hook cannot be removed again and slows `id()` and
+`sys._getframe`); `lift` makes it inert. It sees what Python itself does: sockets, name look-ups, child
+processes, and the C functions that `ctypes` is asked for. It does not see what a C library does by itself
+(gRPC's core, libpq), nor data sent on a socket that was connected before: `open_sockets` ends those, and the
+kernel fence (`isolation`) stands behind it.
+
+Code of a run gets `FenceViolation`, which no `except Exception` hides. Code outside any run (an exporter's
+thread, a metrics client) gets a PermissionError, which such code survives. Both are named in `attempts`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import ipaddress
+import os
+import socket
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any
+
+from otel_agent_replay.boundary.callers import is_application
+from otel_agent_replay.boundary.session import active_for_call
+from otel_agent_replay.errors import FenceViolation
+
+NAME = "in-process"
+_MOST_ATTEMPTS = 100  # kept in the report; later ones are refused just the same
+_LONGEST_ATTEMPT = 200
+
+# fmt: off
+_C_FUNCTIONS = frozenset((
+    "accept", "accept4", "bind", "clone", "clone3", "connect", "execl", "execle", "execlp", "execv", "execve",
+    "execveat", "execvp", "execvpe", "fork", "forkpty", "getaddrinfo", "gethostbyaddr", "gethostbyname",
+    "gethostbyname2", "gethostbyname_r", "getnameinfo", "io_uring_setup", "pidfd_getfd", "popen", "posix_openpt",
+    "posix_spawn", "posix_spawnp", "ptrace", "res_query", "res_search", "send", "sendmmsg", "sendmsg", "sendto",
+    "setns", "socket", "syscall", "system", "unshare", "vfork", "CreateProcessW", "ShellExecuteW", "WSAConnect",
+    "WSASocketW", "WinExec",
+))
+# fmt: on
+_CURIOUS_MODULES = frozenset(("platform", "uuid", "ctypes.util", "distro", "distro.distro"))
+# They ask a program about the machine and do without its answer: refused, but no reason to stop a run.
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One refused way out: what (`connect to 10.0.0.1:443`), where (`file:line`), and whether it stopped a run."""
+
+    what: str
+    location: str
+    in_run: bool
+
+
+class Fence:
+    """One fence. `allow` are `host:port` or `unix:/path` that may be reached; `refused` is told of each violation."""
+
+    def __init__(self, *, allow: Sequence[str] = (), refused: Callable[[FenceViolation], None] | None = None) -> None:
+        self.attempts: list[Attempt] = []
+        self.refused = refused
+        self._allowed: set[tuple[str, int]] = set()
+        self._allowed_paths: set[str] = set()
+        self._allowed_hosts: set[str] = set()
+        self._executions = False
+        for entry in allow:
+            self._allow(entry)
+
+    def _allow(self, entry: str) -> None:
+        from otel_agent_replay.errors import ConfigurationError
+
+        if entry.startswith("unix:"):
+            self._allowed_paths.add(entry[5:])
+            return
+        host, _, port = entry.rpartition(":")
+        host = host.strip("[]").lower()
+        if not host or not port.isdecimal():
+            raise ConfigurationError(f"allowed endpoint {entry!r} is not like `host:port` or `unix:/path`")
+        self._allowed_hosts.add(host)
+        self._allowed.add((host, int(port)))
+        # The address is what `connect` shows, so it is looked up now, before the fence stands.
+        with contextlib.suppress(OSError):
+            for found in socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM):
+                self._allowed.add((str(found[4][0]), int(port)))
+
+    def install(self) -> None:
+        """Put this fence up; it replaces the one that stood."""
+        global _standing, _hooked
+        with _lock:
+            if not _hooked:
+                sys.addaudithook(_audit)
+                _hooked = True
+            _guard_fork_exec()
+            _guard_loop_lookups()
+            _standing = self
+
+    def lift(self) -> None:
+        """Take it down: the hook stays, inert."""
+        global _standing
+        with _lock:
+            if _standing is self:
+                _standing = None
+
+    def forbid_exec(self) -> None:
+        """From now on refuse `exec` too. Before any run it is how launchers start the real program, fenced anew."""
+        self._executions = True
+
+    # --- what the hook asks ---
+
+    def check(self, event: str, args: tuple[Any, ...]) -> None:
+        """Raise when `event` is a way out that is not allowed."""
+        check = _CHECKS[event]
+        attempt = check(self, args)
+        if attempt is not None:
+            self._refuse(attempt)
+
+    def _refuse(self, attempt: str) -> None:
+        attempt = attempt if len(attempt) <= _LONGEST_ATTEMPT else attempt[: _LONGEST_ATTEMPT - 3] + "..."
+        frame = sys._getframe(1)
+        location = _location(frame)
+        in_run = active_for_call(opens=False) is not None and not _is_curiosity(frame)
+        if len(self.attempts) < _MOST_ATTEMPTS:
+            self.attempts.append(Attempt(attempt, location, in_run))
+        violation = FenceViolation(attempt, location, NAME)
+        if not in_run:
+            raise PermissionError(errno.EPERM, str(violation))
+        if self.refused is not None:
+            self.refused(violation)
+        raise violation
+
+    def connect(self, args: tuple[Any, ...], verb: str = "connect to") -> str | None:
+        """A socket reaches out, or sends without being connected."""
+        address = args[1]
+        if address is None or self._is_allowed(address) or _is_socketpair():
+            return None
+        return f"{verb} {shown(address)}"
+
+    def send(self, args: tuple[Any, ...]) -> str | None:
+        """A datagram or message is sent to an address."""
+        return self.connect(args, "send to")
+
+    def bind(self, args: tuple[Any, ...]) -> str | None:
+        """A socket is bound: harmless on loopback."""
+        address = args[1]
+        if isinstance(address, (str, bytes)) or self._is_allowed(address):
+            return None
+        if isinstance(address, tuple) and address and _is_loopback(address[0]):
+            return None
+        return f"bind to {shown(address)}"
+
+    def resolve(self, args: tuple[Any, ...]) -> str | None:
+        """A name is looked up. Numeric addresses and localhost ask nobody."""
+        host = args[0]
+        if isinstance(host, tuple):
+            host = host[0] if host else None
+        if isinstance(host, bytes):
+            host = host.decode("utf-8", "replace")
+        if host is None or host in ("", "localhost") or host.lower() in self._allowed_hosts or _is_numeric(host):
+            return None
+        return f"resolve {host}"
+
+    def start(self, args: tuple[Any, ...]) -> str | None:
+        """A child process is started."""
+        command = args[1] if len(args) > 1 and isinstance(args[1], (list, tuple)) else args[:1]
+        return f"start a process: {' '.join(map(_text, command))}"
+
+    def replace(self, args: tuple[Any, ...]) -> str | None:
+        """The process is replaced by another program."""
+        return f"execute {_text(args[0])}" if self._executions else None
+
+    def fork(self, _args: tuple[Any, ...]) -> str | None:
+        """The process forks: a run's child has no place on the tape."""
+        return "fork the process" if active_for_call(opens=False) is not None else None
+
+    def foreign(self, args: tuple[Any, ...]) -> str | None:
+        """A C function is looked up by `ctypes`."""
+        name = args[1] if len(args) > 1 else None
+        return f"call the C function {name}" if isinstance(name, str) and name in _C_FUNCTIONS else None
+
+    def _is_allowed(self, address: object) -> bool:
+        if isinstance(address, (str, bytes)):
+            return os.fsdecode(address) in self._allowed_paths
+        if isinstance(address, tuple) and len(address) >= 2:
+            return (str(address[0]).lower(), address[1]) in self._allowed
+        return False
+
+
+_Check = Callable[[Fence, tuple[Any, ...]], "str | None"]
+_CHECKS: Mapping[str, _Check] = {
+    "socket.connect": Fence.connect,
+    "socket.bind": Fence.bind,
+    "socket.sendto": Fence.send,
+    "socket.sendmsg": Fence.send,
+    "socket.getaddrinfo": Fence.resolve,
+    "socket.gethostbyname": Fence.resolve,
+    "socket.gethostbyaddr": Fence.resolve,
+    "socket.getnameinfo": Fence.resolve,
+    "subprocess.Popen": Fence.start,
+    "os.system": Fence.start,
+    "os.posix_spawn": Fence.start,
+    "os.spawn": Fence.start,
+    "os.startfile": Fence.start,
+    "_winapi.CreateProcess": Fence.start,
+    "os.exec": Fence.replace,
+    "os.fork": Fence.fork,
+    "os.forkpty": Fence.fork,
+    "ctypes.dlsym": Fence.foreign,
+    "ctypes.dlsym/handle": Fence.foreign,
+}
+
+_lock = threading.Lock()
+_standing: Fence | None = None
+_hooked = False
+
+
+def _audit(event: str, args: tuple[Any, ...]) -> None:
+    fence = _standing
+    if fence is not None and event in _CHECKS:
+        fence.check(event, args)
+
+
+def _guard_fork_exec() -> None:
+    """Cover the one way to a child process that raises no audit event: multiprocessing's spawn uses it."""
+    try:
+        import _posixsubprocess
+    except ImportError:
+        return
+    original = _posixsubprocess.fork_exec
+    if getattr(original, "_of_fence", False):
+        return
+
+    def fork_exec(*args: Any) -> Any:
+        fence = _standing
+        if fence is not None:
+            fence._refuse(f"start a process: {' '.join(map(_text, args[0]))}")
+        return original(*args)
+
+    fork_exec._of_fence = True  # type: ignore[attr-defined]
+    _posixsubprocess.fork_exec = fork_exec
+
+
+def _guard_loop_lookups() -> None:
+    """Ask in the task itself when a loop looks up a name: its worker thread no longer knows the run."""
+    import asyncio
+
+    original = asyncio.BaseEventLoop.getaddrinfo
+    if getattr(original, "_of_fence", False):
+        return
+
+    async def getaddrinfo(self: asyncio.BaseEventLoop, host: Any, port: Any, **options: Any) -> Any:
+        fence = _standing
+        if fence is not None:
+            fence.check("socket.getaddrinfo", (host, port))
+        return await original(self, host, port, **options)
+
+    getaddrinfo._of_fence = True  # type: ignore[attr-defined]
+    asyncio.BaseEventLoop.getaddrinfo = getaddrinfo  # type: ignore[method-assign]
+
+
+def _is_curiosity(frame: FrameType | None) -> bool:
+    """Whether a process is started by a module that only asks about the machine."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        if name not in (__name__, "subprocess", "os"):
+            return name in _CURIOUS_MODULES
+        frame = frame.f_back
+    return False
+
+
+def _location(frame: FrameType | None) -> str:
+    """Return `file:line` of the innermost application code, else of whoever called."""
+    first = None
+    while frame is not None:
+        if frame.f_code.co_filename != __file__:
+            first = first or frame
+            if is_application(frame):
+                first = frame
+                break
+        frame = frame.f_back
+    return "an unknown place" if first is None else f"{first.f_code.co_filename}:{first.f_lineno}"
+
+
+def _is_socketpair() -> bool:
+    """Whether the standard library is making a socket pair out of loopback sockets (Windows: asyncio's own pipe)."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    return (
+        frame is not None
+        and frame.f_code.co_filename == socket.__file__
+        and frame.f_code.co_name in ("socketpair", "_fallback_socketpair")
+    )
+
+
+def _is_numeric(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: object) -> bool:
+    if host in ("localhost", b"localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(str(host).partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+def shown(address: object) -> str:
+    """Return a socket address as text: `host:port`, or the path of a local one."""
+    if isinstance(address, tuple) and len(address) >= 2:
+        return f"{address[0]}:{address[1]}"
+    return _text(address)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, (str, bytes, os.PathLike)):
+        return os.fsdecode(value)
+    return repr(value)
