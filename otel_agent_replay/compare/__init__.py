@@ -1,0 +1,58 @@
+"""What changed between two recorded runs: pure data in, frozen dataclasses out.
+
+Never touches storage or tracing. Whether a change may ship is not decided here.
+"""
+
+from otel_agent_replay.compare.changes import (
+    Added,
+    Change,
+    Changed,
+    Field,
+    FieldChange,
+    Moved,
+    NodeRef,
+    Removed,
+    Reordered,
+    TimingOnly,
+)
+from otel_agent_replay.compare.comparison import Comparison, Trust, Verdict, compare
+from otel_agent_replay.compare.consequences import Basis, Consequence
+from otel_agent_replay.compare.departure import Cause, Departure
+from otel_agent_replay.compare.measures import Measure, Measures, NodeMeasures
+from otel_agent_replay.compare.notices import Notice
+from otel_agent_replay.compare.questions import Asked, Question, Reply
+from otel_agent_replay.compare.rows import Mark, Row
+from otel_agent_replay.compare.tree_alignment import Alignment, Pair, Rule
+
+__all__ = [
+    "Added",
+    "Alignment",
+    "Asked",
+    "Basis",
+    "Cause",
+    "Change",
+    "Changed",
+    "Comparison",
+    "Consequence",
+    "Departure",
+    "Field",
+    "FieldChange",
+    "Mark",
+    "Measure",
+    "Measures",
+    "Moved",
+    "NodeMeasures",
+    "NodeRef",
+    "Notice",
+    "Pair",
+    "Question",
+    "Removed",
+    "Reordered",
+    "Reply",
+    "Row",
+    "Rule",
+    "TimingOnly",
+    "Trust",
+    "Verdict",
+    "compare",
+]

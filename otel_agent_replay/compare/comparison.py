@@ -1,0 +1,134 @@
+"""`compare(a, b)`: two recorded runs in, everything that can be said about their difference out.
+
+Pure: no storage, no tracing, no clock. `compare(b, a)` is the mirror of `compare(a, b)`.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from otel_agent_replay.compare.change_list import Sides, list_changes
+from otel_agent_replay.compare.changes import Change, Changed, Reordered, TimingOnly
+from otel_agent_replay.compare.consequences import follow
+from otel_agent_replay.compare.departure import Cause, Departure, find_departure
+from otel_agent_replay.compare.fingerprint import Interner, keys_of, shared_digests
+from otel_agent_replay.compare.measures import Measures, NodeMeasures, measure_nodes, measure_runs
+from otel_agent_replay.compare.node_changes import PairComparer
+from otel_agent_replay.compare.notices import Notice, notices_of
+from otel_agent_replay.compare.questions import Question, answer_questions
+from otel_agent_replay.compare.rows import Row, merge_rows
+from otel_agent_replay.compare.sentence import verdict_sentence
+from otel_agent_replay.compare.substance import RunSubstance
+from otel_agent_replay.compare.tree import build_tree
+from otel_agent_replay.compare.tree_alignment import Alignment, align_trees
+from otel_agent_replay.model import RecordedRun, Run
+
+SIMILARITY_FLOOR = 0.25
+"""Below this share of paired nodes a cause is not named where the pairing itself is weak."""
+_WEAK = 0.7
+
+
+class Verdict(str, enum.Enum):
+    """What a comparison comes to."""
+
+    IDENTICAL = "identical"  # nothing of substance differs, and nothing is in another order
+    REORDERED = "reordered"  # only the order of concurrent steps differs
+    DIFFERENT = "different"
+    NOT_COMPARABLE = "not comparable"  # from the departure on nothing can be said
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """How far the pairing carries: nodes of each run, how many were paired, and their share of all (0 to 1)."""
+
+    nodes_a: int
+    nodes_b: int
+    paired: int
+    unobserved: int
+
+    @property
+    def similarity(self) -> float:
+        """Paired nodes as a share of all that could be paired."""
+        total = self.nodes_a + self.nodes_b - self.unobserved
+        return 2 * self.paired / total if total else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """The difference of two runs. A is the base of every relative number.
+
+    `notices` (what was lost or not looked at) come before any claim. `changes` are what counts, in the order in
+    which it happened; `reordered`, `timing` and `volatile` (name to count) do not count.
+    """
+
+    a: Run
+    b: Run
+    verdict: Verdict
+    sentence: str
+    notices: Sequence[Notice]
+    questions: Sequence[Question]
+    changes: Sequence[Change]
+    departure: Departure | None
+    reordered: Sequence[Reordered]
+    timing: Sequence[TimingOnly]
+    volatile: Mapping[str, int]
+    totals: Measures
+    nodes: Sequence[NodeMeasures]
+    rows: Sequence[Row]
+    alignment: Alignment
+    trust: Trust
+
+
+def compare(a: RecordedRun, b: RecordedRun) -> Comparison:
+    """Compare run B against run A. Never raises for what a recording lacks: it is said in `notices`."""
+    substance_a, substance_b = RunSubstance(a), RunSubstance(b)
+    tree_a, tree_b = build_tree(a), build_tree(b)
+    shared, intern = shared_digests(a, b), Interner()
+    keys_a, keys_b = keys_of(tree_a, substance_a, shared, intern), keys_of(tree_b, substance_b, shared, intern)
+    alignment = align_trees(tree_a, keys_a, tree_b, keys_b)
+    sides = Sides.of(tree_a, tree_b, alignment)
+    comparer = PairComparer(substance_a, substance_b)
+    changes = list_changes(sides, comparer, a_first=keys_a.digest <= keys_b.digest)
+    consequences = follow(changes.placed, sides, substance_a, substance_b)
+    hidden = len(alignment.unobserved_a) + len(alignment.unobserved_b)
+    trust = Trust(len(tree_a.nodes), len(tree_b.nodes), len(alignment.pairs), hidden)
+    departure = _doubted(find_departure(a, b, changes.placed, sides, consequences), trust)
+    if departure is None:
+        verdict = Verdict.REORDERED if changes.reordered else Verdict.IDENTICAL
+    else:
+        verdict = Verdict.DIFFERENT if departure.cause.is_comparable else Verdict.NOT_COMPARABLE
+    volatile = dict(sorted(comparer.volatile.items()))
+    return Comparison(
+        a=a.run,
+        b=b.run,
+        verdict=verdict,
+        sentence=verdict_sentence(departure, len(changes.reordered), volatile, len(alignment.pairs)),
+        notices=notices_of(a, b, sides, substance_a, substance_b),
+        questions=answer_questions(a, b, sides, changes.placed),
+        changes=[placed.change for placed in changes.placed],
+        departure=departure,
+        reordered=changes.reordered,
+        timing=changes.timing,
+        volatile=volatile,
+        totals=measure_runs(tree_a, tree_b),
+        nodes=measure_nodes(sides),
+        rows=merge_rows(sides, changes),
+        alignment=alignment,
+        trust=trust,
+    )
+
+
+def _doubted(departure: Departure | None, trust: Trust) -> Departure | None:
+    """Withdraw a cause that rests on a weak pair of two runs that have little in common."""
+    if departure is None or trust.similarity >= SIMILARITY_FLOOR or not departure.cause.is_comparable:
+        return departure
+    change = departure.change
+    if isinstance(change, Changed) and change.rule.strength >= _WEAK:
+        return departure
+    why = f"the runs are too different to name a cause: {trust.similarity:.0%} of their nodes could be paired"
+    return replace(departure, cause=Cause.UNKNOWN, evidence=[why, *departure.evidence])

@@ -1,0 +1,144 @@
+"""Keys of a tree's nodes, as dense integers that two trees share.
+
+A key says what a node is, never when or under which id it ran. Keys guide pairing only: whether a pair differs
+is decided by looking at both sides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+from otel_agent_replay import semconv
+from otel_agent_replay.compare.substance import RunSubstance, Substance, failure_tree, without_loopback_ports
+from otel_agent_replay.compare.tree import Tree, TreeNode
+from otel_agent_replay.model import Kind, RecordedRun, RecordedSpan
+from otel_agent_replay.payload.canonical import canonical_json
+
+_IDS = re.compile(
+    r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\b(?=\w*\d)[0-9a-f]{8,}\b|\d{5,}", re.IGNORECASE
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """One list a key, indexed as the tree's nodes.
+
+    `exact`: name, request, answer and all below; `call`: name and request; `shape`: names of it and all below;
+    `name`: kind and name. `request`: the request alone. `size`: nodes of the subtree. `telling`: whether it asks
+    or answers something of its own. `digest` stands for the whole tree and gives a direction to a pair of trees.
+    """
+
+    exact: Sequence[int]
+    call: Sequence[int]
+    shape: Sequence[int]
+    name: Sequence[int]
+    request: Sequence[int]
+    size: Sequence[int]
+    telling: Sequence[bool]
+    digest: bytes
+
+    def layers(self) -> tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]:
+        """The keys that siblings are aligned by, most telling first."""
+        return (self.exact, self.call, self.shape, self.name)
+
+
+class Interner:
+    """Gives equal things the same small integer."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+
+    def __call__(self, thing: Hashable) -> int:
+        """Return the number of `thing`."""
+        return self._numbers.setdefault(thing, len(self._numbers))
+
+
+def label_of(recorded: RecordedSpan | None) -> str:
+    """Return kind and name with everything left out that is drawn anew for each run, and a model call's model."""
+    if recorded is None:
+        return "run"
+    node, span = recorded.node, recorded.span
+    if node is None:
+        return "span " + _IDS.sub("*", without_loopback_ports(span.name))
+    if node.kind is Kind.RUN:
+        return "run"
+    name = without_loopback_ports(node.name)
+    if node.kind is Kind.MODEL:
+        model = span.attributes.get(semconv.REQUEST_MODEL) or ""
+        if not model and node.call is not None:
+            model = node.call.attributes.get(semconv.REQUEST_MODEL) or ""
+        name = name.replace(str(model), "*") if model else name
+    return f"{node.kind} {_IDS.sub('*', name)}"
+
+
+def shared_digests(a: RecordedRun, b: RecordedRun) -> frozenset[bytes]:
+    """Return the payload digests that both runs have: equal without being looked at."""
+    return frozenset(_digests(a) & _digests(b))
+
+
+def _digests(run: RecordedRun) -> set[bytes]:
+    found = set()
+    for node in run.nodes:
+        if node.call is not None:
+            found.add(node.call.digest)
+        if node.outcome is not None and node.outcome.result is not None:
+            found.add(node.outcome.result.digest)
+    return found
+
+
+def keys_of(tree: Tree, substance: RunSubstance, shared: frozenset[bytes], intern: Interner) -> Keys:
+    """Return the keys of a tree; trees to be compared use one `intern` and one `shared`."""
+    count = len(tree.nodes)
+    exact, call, shape, name, request, size = ([0] * count for _ in range(6))
+    telling = [False] * count
+    content = hashlib.blake2b(digest_size=16)
+    for node in tree.nodes:
+        label = label_of(node.recorded)
+        asked, answered = _request_digest(node, substance, shared), _answer_digest(node, substance, shared)
+        content.update(f"{node.depth} {label}\0".encode("utf-8", "surrogatepass") + asked + b"\0" + answered + b"\n")
+        index = node.index
+        name[index] = intern(("name", label))
+        request[index] = intern(("request", asked))
+        call[index] = intern(("call", label, asked))
+        exact[index] = intern(("answer", answered))
+        telling[index] = bool(asked)
+    for node in reversed(tree.nodes):
+        index, below = node.index, node.children
+        exact[index] = intern(("exact", call[index], exact[index], tuple(exact[child] for child in below)))
+        shape[index] = intern(("shape", name[index], tuple(shape[child] for child in below)))
+        size[index] = 1 + sum(size[child] for child in below)
+    return Keys(exact, call, shape, name, request, size, telling, content.digest())
+
+
+def _request_digest(node: TreeNode, substance: RunSubstance, shared: frozenset[bytes]) -> bytes:
+    recorded = node.recorded
+    call = None if recorded is None or recorded.node is None else recorded.node.call
+    if recorded is None or call is None:
+        return b""
+    return call.digest if call.digest in shared else _digest(lambda: substance.request(recorded))
+
+
+def _answer_digest(node: TreeNode, substance: RunSubstance, shared: frozenset[bytes]) -> bytes:
+    recorded = node.recorded
+    if recorded is None:
+        return b""
+    if recorded.node is None:
+        return f"{recorded.span.status_code} {recorded.span.attributes.get(semconv.ERROR_TYPE, '')}".encode()
+    outcome = recorded.node.outcome
+    if outcome is None:
+        return b""
+    failure = b"" if outcome.failure is None else canonical_json(failure_tree(outcome.failure))
+    raw = None if outcome.result is None else outcome.result.digest
+    result = raw if raw is not None and raw in shared else _digest(lambda: substance.result(recorded))
+    return b"\0".join((outcome.status.value.encode(), result, failure))
+
+
+def _digest(read: Callable[[], Substance | None]) -> bytes:
+    found = read()
+    if found is None:
+        return b""
+    unknown = b"" if found.known else found.digest
+    return hashlib.blake2b(canonical_json(found.tree) + unknown, digest_size=16).digest()

@@ -1,0 +1,60 @@
+"""A model request without what providers draw anew for every call: ids keep their links, not their letters.
+
+Knows the few keys under which providers put ids and opaque tokens into messages. Never looks into a tool's
+arguments for ids: there an `id` is content.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+_ID_KEYS = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "item_id", "previous_response_id"})
+_OPAQUE_KEYS = frozenset({"signature", "encrypted_content", "thought_signature"})
+_CONTENT_OF = {"tool_use": "input", "server_tool_use": "input"}
+_CONVERSATION = frozenset({"messages", "input", "previous_response_id"})
+
+
+def settled_request(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the request with ids replaced by their order of first appearance, and the ids.
+
+    Arguments of tool calls that travel as JSON text come back as values, so that spelling is no difference.
+
+    >>> settled_request({"messages": [{"role": "tool", "tool_call_id": "call_9f", "content": "7"}]})
+    ({'messages': [{'role': 'tool', 'tool_call_id': 'id 1', 'content': '7'}]}, ['call_9f'])
+    """
+    seen: dict[str, str] = {}
+    settled = {key: _settle(value, key, seen) if key in _CONVERSATION else value for key, value in body.items()}
+    return settled, list(seen)
+
+
+def _settle(value: Any, key: str, seen: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        content = _CONTENT_OF.get(str(value.get("type")))
+        return {name: inner if name == content else _settle(inner, name, seen) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_settle(inner, "", seen) for inner in value]
+    if isinstance(value, str):
+        if key in _ID_KEYS:
+            return seen.setdefault(value, f"id {len(seen) + 1}")
+        if key in _OPAQUE_KEYS:
+            return seen.setdefault(value, f"opaque {len(seen) + 1}")
+        if key == "arguments":
+            return _parsed(value)
+    return value
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def role_at(body: Any, key: str, index: int) -> str:
+    """Return the role of one element of `messages` or `input`, "" when it has none."""
+    elements = body.get(key) if isinstance(body, Mapping) else None
+    if isinstance(elements, list) and index < len(elements) and isinstance(elements[index], Mapping):
+        return str(elements[index].get("role", ""))
+    return ""
