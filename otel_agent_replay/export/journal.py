@@ -157,6 +157,12 @@ class Journal:
                 self._open_runs.clear()
                 self._end_segment()
 
+    def describe(self, **header_fields: Any) -> None:
+        """Set fields of the header of the segments opened from now on, where they are not set yet."""
+        for name, value in header_fields.items():
+            if not self._header_fields.get(name):
+                self._header_fields[name] = value
+
     @property
     def has_written(self) -> bool:
         """Whether this process has written anything."""

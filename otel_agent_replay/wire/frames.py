@@ -43,6 +43,14 @@ class Frames:
         """Whether the last pass stopped before the end of the data."""
         return self.end != self.size
 
+    @property
+    def cut(self) -> bool:
+        """Whether what stands behind `end` is the beginning of a frame, as a crash in mid-write leaves it."""
+        left = self.size - self.end
+        if left < FRAME_OVERHEAD:
+            return left > 0
+        return bool(_unpack_from(self._data, self.end)[0] > left - FRAME_OVERHEAD)
+
     def __iter__(self) -> Iterator[tuple[int, bytes]]:
         data, size = self._data, self.size
         self.end = at = 0

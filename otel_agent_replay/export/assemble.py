@@ -1,0 +1,424 @@
+"""Journal records of one run -> a recorded run.
+
+Works on what `record_index` found: reads the run's records once, joins begins and ends, builds paths, and reads in full
+what model exchanges say. A run or crossing without an end is pending; nothing that is in the journal is left out in
+silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource as OtlpResource
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
+
+from otel_agent_replay import semconv
+from otel_agent_replay.export.model_facts import model_facts
+from otel_agent_replay.export.record_index import RecordIndex
+from otel_agent_replay.model import (
+    AnswerSource,
+    AttributeValue,
+    Call,
+    Chunk,
+    Coverage,
+    InstrumentationScope,
+    Kind,
+    Loss,
+    LossReason,
+    MediaType,
+    Node,
+    Outcome,
+    OutcomeStatus,
+    Payload,
+    Read,
+    RecordedRun,
+    RecordedSpan,
+    Resource,
+    Run,
+    RunStatus,
+    SideEffect,
+    Span,
+)
+from otel_agent_replay.otlp.spans import resource_from_otlp, spans_of
+from otel_agent_replay.wire import convert
+from otel_agent_replay.wire.v1 import journal_pb2 as wire
+
+_CLIENT, _INTERNAL = 3, 1  # OTLP SpanKind
+_STATUS_UNSET, _STATUS_ERROR = 0, 2  # OTLP StatusCode
+_OUTCOMES = {
+    RunStatus.OK: OutcomeStatus.OK,
+    RunStatus.ERROR: OutcomeStatus.ERROR,
+    RunStatus.DEPARTED: OutcomeStatus.ERROR,
+    RunStatus.PENDING: OutcomeStatus.PENDING,
+}
+
+
+@dataclass(slots=True)
+class _Parts:
+    """The records of one node."""
+
+    begun: wire.NodeBegun | None = None
+    ended: wire.NodeEnded | None = None
+    partials: list[wire.PartialResult] = field(default_factory=list)
+    reads: list[Read] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Records:
+    """The records of one run."""
+
+    begun: wire.RunBegun
+    header: wire.SegmentHeader
+    ended: wire.RunEnded | None = None
+    nodes: dict[bytes, _Parts] = field(default_factory=dict)
+    foreign: dict[tuple[bytes, bytes], Span] = field(default_factory=dict)
+    losses: list[Loss] = field(default_factory=list)
+
+    def of(self, span_id: bytes) -> _Parts:
+        """Return the parts of a node."""
+        parts = self.nodes.get(span_id)
+        if parts is None:
+            parts = self.nodes[span_id] = _Parts()
+        return parts
+
+
+def recorded_run(index: RecordIndex, run_id: bytes) -> RecordedRun:
+    """Return the run `run_id`, whose begin lies in `index`. Raises ValueError when it does not."""
+    records = _gather(index, run_id)
+    return _Assembly(index, records).run()
+
+
+def foreign_spans(message: wire.ForeignSpan, header: wire.SegmentHeader | None) -> Iterator[Span]:
+    """Yield the spans of a record; one without a resource has its segment's."""
+    resource_spans = ResourceSpans.FromString(message.resource_spans)
+    if not resource_spans.HasField("resource") and header is not None and header.resource:
+        resource_spans.resource.CopyFrom(OtlpResource.FromString(header.resource))
+    yield from spans_of(resource_spans)
+
+
+def _gather(index: RecordIndex, run_id: bytes) -> _Records:
+    run = index.runs[run_id]
+    read = [(place[0], index.record_at(place)) for place in run.places]
+    begun = next(((number, record.run_begun) for number, record in read if record.HasField("run_begun")), None)
+    if begun is None:
+        raise ValueError(f"run {run_id.hex()} has no begin in these segments")
+    records = _Records(begun[1], index.segments[begun[0]].header or wire.SegmentHeader())
+    for number, record in read:
+        which = record.WhichOneof("record")
+        if which == "node_begun":  # a later begin replaces the earlier: a streamed request is known only later
+            records.of(record.node_begun.span_id).begun = record.node_begun
+        elif which == "node_ended":
+            parts = records.of(record.node_ended.span_id)
+            parts.ended = parts.ended or record.node_ended
+        elif which == "partial":
+            records.of(record.partial.span_id).partials.append(record.partial)
+        elif which == "reads":
+            records.of(record.reads.span_id).reads.extend(map(convert.read_from_wire, record.reads.reads))
+        elif which == "run_ended":
+            records.ended = records.ended or record.run_ended
+        elif which == "loss":
+            records.losses.append(convert.loss_from_wire(record.loss))
+        elif which == "foreign":
+            _add_foreign(records, record.foreign, index.segments[number].header)
+    return records
+
+
+def _add_foreign(records: _Records, message: wire.ForeignSpan, header: wire.SegmentHeader | None) -> None:
+    try:
+        for span in foreign_spans(message, header):
+            records.foreign.setdefault((span.trace_id, span.span_id), span)
+    except DecodeError as error:
+        records.losses.append(Loss(LossReason.UNPARSABLE, "foreign span", 1, str(error), records.begun.run_id))
+
+
+class _Assembly:
+    """One run being put together."""
+
+    def __init__(self, index: RecordIndex, records: _Records) -> None:
+        self._bodies = index.bodies
+        self._records = records
+        self._partial_bodies: dict[bytes, bytes] = {}
+        header = records.header
+        self._resource = _resource(header)
+        self._scope = InstrumentationScope(semconv.SCOPE_NAME, header.recorder_version)
+        self._root_path = (f"{Kind.RUN.value}:{records.begun.agent}#0",)
+        self._paths: dict[bytes, tuple[str, ...]] = {records.begun.span_id: self._root_path}
+
+    def run(self) -> RecordedRun:
+        records = self._records
+        begun = records.begun
+        root_parts = records.nodes.pop(begun.span_id, _Parts())
+        nodes = sorted(
+            ((parts.begun, parts) for parts in records.nodes.values() if parts.begun is not None),
+            key=lambda pair: pair[0].sequence,
+        )
+        for span_id, parts in records.nodes.items():
+            if parts.begun is None:
+                self._without_begin(span_id, parts, root_parts)
+        spans = [self._root(root_parts)]
+        spans += [self._node(node_begun, parts) for node_begun, parts in nodes]
+        ours = {recorded.span.span_id for recorded in spans}
+        foreign = sorted(
+            (span for span in records.foreign.values() if span.span_id not in ours),
+            key=lambda span: (span.start_ns, span.span_id),
+        )
+        spans += [RecordedSpan(span) for span in foreign]
+        return RecordedRun(self._facts(), tuple(spans), self._payload_reader(), tuple(records.losses))
+
+    def _payload_reader(self) -> Callable[[bytes], bytes | None]:
+        bodies, partial = self._bodies, self._partial_bodies
+
+        def payload(digest: bytes) -> bytes | None:
+            data = bodies.payload(digest)
+            return partial.get(digest) if data is None else data
+
+        return payload
+
+    def _without_begin(self, span_id: bytes, parts: _Parts, root: _Parts) -> None:
+        """Count a node whose begin could not be written; its bulk reads go to the root, to be seen there."""
+        run_id = self._records.begun.run_id
+        detail = "its begin was never written"
+        self._records.losses.append(Loss(LossReason.DROPPED, "node", 1, detail, run_id, span_id))
+        root.reads.extend(parts.reads)
+
+    # --- the run ---
+
+    def _status(self) -> RunStatus:
+        ended = self._records.ended
+        return RunStatus.PENDING if ended is None else RunStatus(ended.status)
+
+    def _facts(self) -> Run:
+        begun, ended, header = self._records.begun, self._records.ended, self._records.header
+        learnt: Sequence[wire.Version] = () if ended is None else ended.versions
+        coverage = () if ended is None else tuple(map(convert.coverage_from_wire, ended.coverage))
+        return Run(
+            run_id=begun.run_id,
+            trace_id=begun.trace_id,
+            root_span_id=begun.span_id,
+            agent=begun.agent,
+            started_ns=begun.time_ns,
+            ended_ns=0 if ended is None else ended.time_ns,
+            status=self._status(),
+            thread_id=begun.thread_id,
+            mode=begun.mode or "record",
+            replay=begun.replay,
+            origin_run_id=begun.origin_run_id,
+            subject=begun.subject,
+            service=header.service,
+            process=header.writer,
+            ordinal=begun.ordinal,
+            versions=convert.versions_from_wire([*begun.versions, *learnt]),
+            coverage=Coverage(coverage),
+            hash_seed=begun.hash_seed,
+            entry=begun.entry,
+            format_version=header.format_version or 1,
+            reader_version=header.reader_version or 1,
+            quirks=tuple(header.quirks),
+        )
+
+    def _root(self, parts: _Parts) -> RecordedSpan:
+        begun, ended = self._records.begun, self._records.ended
+        status = self._status()
+        attributes: dict[str, AttributeValue] = {
+            semconv.OPERATION_NAME: "invoke_agent",
+            semconv.AGENT_NAME: begun.agent,
+            semconv.RUN_MODE: begun.mode or "record",
+        }
+        if begun.thread_id:
+            attributes[semconv.CONVERSATION_ID] = begun.thread_id
+        if begun.replay:
+            attributes[semconv.REPLAY] = True
+        if begun.origin_run_id:
+            attributes[semconv.RUN_ORIGIN] = begun.origin_run_id.hex()
+        result = failure = None
+        if ended is not None:
+            attributes[semconv.RUN_STATUS] = status.value
+            attributes.update(convert.attributes_from_wire(ended.attributes))
+            if ended.error_type:
+                attributes[semconv.ERROR_TYPE] = ended.error_type
+            result = self._payload(ended.output_digest, "", 0)
+            failure = convert.failure_from_wire(ended.failure) if ended.HasField("failure") else None
+        given = self._payload(begun.input_digest, "", 0)
+        node = Node(
+            run_id=begun.run_id,
+            kind=Kind.RUN,
+            name=begun.agent,
+            path=self._root_path,
+            sequence=1,
+            end_sequence=0 if ended is None else ended.end_sequence,
+            call=None if given is None else Call(Kind.RUN, begun.agent, SideEffect.NONE, given),
+            outcome=Outcome(_OUTCOMES[status], result=result, failure=failure),
+            reads=_in_order(parts.reads),
+            key_id=begun.key_id,
+        )
+        span = self._span(
+            begun.span_id,
+            begun.parent_span_id,
+            f"invoke_agent {begun.agent}",
+            (begun.time_ns, 0 if ended is None else ended.time_ns),
+            attributes,
+        )
+        if status in (RunStatus.ERROR, RunStatus.DEPARTED) and ended is not None:
+            span = replace(span, status_code=_STATUS_ERROR, status_message=ended.error_message)
+        return RecordedSpan(span, node)
+
+    # --- a node ---
+
+    def _node(self, begun: wire.NodeBegun, parts: _Parts) -> RecordedSpan:
+        kind = Kind(begun.kind)
+        path = (*self._parent_path(begun), f"{begun.kind}:{begun.name}#{begun.occurrence}")
+        self._paths[begun.span_id] = path
+        begun_attributes = convert.attributes_from_wire(begun.attributes)
+        call = self._call(kind, begun, begun_attributes)
+        outcome = self._outcome(parts)
+        ended = parts.ended
+        pending = outcome.status is OutcomeStatus.PENDING
+        attributes = {**begun_attributes, **outcome.attributes}
+        if outcome.head is not None:
+            attributes[semconv.HTTP_STATUS] = outcome.head.status
+        if outcome.closed_early:
+            attributes[semconv.CLOSED_EARLY] = True
+        if ended is not None and ended.error_type:
+            attributes[semconv.ERROR_TYPE] = ended.error_type
+        if kind is Kind.MODEL and call is not None:
+            attributes.update(self._model_facts(call, outcome, begun))
+        node = Node(
+            run_id=begun.run_id,
+            kind=kind,
+            name=begun.name,
+            path=path,
+            sequence=begun.sequence,
+            end_sequence=0 if ended is None else ended.end_sequence,
+            step=begun.step or None,
+            side_effect=SideEffect(begun.side_effect) if begun.side_effect else SideEffect.NONE,
+            source=AnswerSource(begun.source) if begun.source else AnswerSource.LIVE,
+            call=call,
+            outcome=outcome,
+            reads=_in_order(parts.reads),
+            strand=begun.strand,
+            origin_step=begun.origin_step or None,
+            key_id=self._records.begun.key_id,
+        )
+        span = self._span(
+            begun.span_id,
+            begun.parent_span_id,
+            begun.span_name or begun.name,
+            (begun.time_ns, 0 if ended is None or pending else ended.time_ns),
+            attributes,
+        )
+        if kind in (Kind.MODEL, Kind.HTTP):
+            span = replace(span, kind=_CLIENT)
+        if outcome.status is OutcomeStatus.ERROR and ended is not None:
+            span = replace(span, status_code=_STATUS_ERROR, status_message=ended.error_message)
+        return RecordedSpan(span, node)
+
+    def _parent_path(self, begun: wire.NodeBegun) -> tuple[str, ...]:
+        path = self._paths.get(begun.parent_node or begun.parent_span_id)
+        if path is None:
+            detail = "the begin of its parent was never written; it is shown below the root"
+            run_id = self._records.begun.run_id
+            self._records.losses.append(Loss(LossReason.DROPPED, "parent", 1, detail, run_id, begun.span_id))
+            return self._root_path
+        return path
+
+    def _call(self, kind: Kind, begun: wire.NodeBegun, attributes: dict[str, AttributeValue]) -> Call | None:
+        exchange = begun.exchange
+        request = self._payload(begun.request_digest, exchange.request_media_type, exchange.request_size)
+        if request is None:
+            return None
+        return convert.call_from_wire(
+            exchange,
+            kind=kind,
+            name=begun.name,
+            side_effect=SideEffect(begun.side_effect) if begun.side_effect else SideEffect.NONE,
+            request=request,
+            attributes=attributes,
+        )
+
+    def _outcome(self, parts: _Parts) -> Outcome:
+        ended = parts.ended
+        if ended is None:
+            return self._partial_outcome(Outcome(OutcomeStatus.PENDING), parts)
+        exchange = ended.exchange
+        outcome = convert.outcome_from_wire(
+            exchange,
+            status=OutcomeStatus(ended.status),
+            result=self._payload(ended.result_digest, exchange.result_media_type, exchange.result_size),
+            attributes=convert.attributes_from_wire(ended.attributes),
+        )
+        if outcome.status is OutcomeStatus.PENDING and outcome.result is None:
+            return self._partial_outcome(outcome, parts)
+        return outcome
+
+    def _partial_outcome(self, outcome: Outcome, parts: _Parts) -> Outcome:
+        """Add what had come of a body when its crossing was cut off."""
+        if not parts.partials:
+            return outcome
+        first = parts.partials[0]
+        head = convert.response_head_from_wire(first.response) if first.HasField("response") else outcome.head
+        media_type = next(
+            (value for name, value in (() if head is None else head.headers) if name.lower() == "content-type"),
+            MediaType.BYTES.value,
+        )
+        body = Payload.of(b"".join(part.data for part in parts.partials), media_type)
+        self._partial_bodies[body.digest] = body.data or b""
+        return replace(outcome, result=body, head=head, chunks=_joined(parts.partials))
+
+    def _payload(self, digest: bytes, media_type: str, size: int) -> Payload | None:
+        """Return the payload of a digest, its bytes left in the journal until they are asked for."""
+        if not digest:
+            return None
+        known = self._bodies.size(digest)
+        media_type = media_type or self._bodies.media_type(digest) or MediaType.VALUE.value
+        return Payload(digest, None, media_type, size if known is None else known)
+
+    def _model_facts(self, call: Call, outcome: Outcome, begun: wire.NodeBegun) -> dict[str, AttributeValue]:
+        try:
+            return model_facts(call, outcome, self._payload_reader(), start_ns=begun.time_ns)
+        except Exception as error:
+            detail = f"the exchange could not be read: {type(error).__name__}: {error}"
+            loss = Loss(LossReason.INTERNAL, "model facts", 1, detail, begun.run_id, begun.span_id)
+            self._records.losses.append(loss)
+            return {semconv.MALFORMED: (detail,)}
+
+    def _span(
+        self,
+        span_id: bytes,
+        parent_span_id: bytes,
+        name: str,
+        times: tuple[int, int],
+        attributes: dict[str, AttributeValue],
+    ) -> Span:
+        begun = self._records.begun
+        return Span(
+            trace_id=begun.trace_id,
+            span_id=span_id,
+            name=name,
+            start_ns=times[0],
+            end_ns=times[1],
+            parent_span_id=parent_span_id,
+            kind=_INTERNAL,
+            status_code=_STATUS_UNSET,
+            attributes=attributes,
+            trace_state=begun.trace_state,
+            flags=begun.flags,
+            resource=self._resource,
+            scope=self._scope,
+        )
+
+
+def _resource(header: wire.SegmentHeader) -> Resource:
+    if header.resource:
+        return resource_from_otlp(OtlpResource.FromString(header.resource))
+    return Resource({semconv.SERVICE_NAME: header.service} if header.service else {})
+
+
+def _in_order(reads: list[Read]) -> tuple[Read, ...]:
+    return tuple(sorted(reads, key=lambda read: read.sequence))
+
+
+def _joined(partials: Sequence[wire.PartialResult]) -> tuple[Chunk, ...]:
+    """Return the chunks of all parts; each part's times begin with its distance from the call's begin."""
+    return tuple(chunk for part in partials for chunk in convert.chunking_from_wire(part.chunking))

@@ -1,0 +1,92 @@
+"""Bodies out of the journal: found by digest, rebuilt where they were written as a difference, proved by the digest."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from otel_agent_replay.export.segments import SegmentData
+from otel_agent_replay.model import EMPTY_DIGEST, digest_of
+from otel_agent_replay.wire.v1 import journal_pb2 as wire
+
+_log = logging.getLogger("otel_agent_replay")
+_CACHE_BYTES = 64 << 20
+
+
+class _Where(NamedTuple):
+    segment: int
+    offset: int
+    length: int
+    size: int
+    media_type: str
+
+
+class JournalBodies:
+    """The bodies of `segments`. In the order of a run each is rebuilt from the one before it, at the cost of a copy."""
+
+    def __init__(self, segments: Sequence[SegmentData]) -> None:
+        self._segments = segments
+        self._where: dict[bytes, _Where] = {}
+        self._cache: OrderedDict[bytes, bytes] = OrderedDict()
+        self._cached_bytes = 0
+
+    def add(self, body: wire.Body, segment: int, offset: int, length: int) -> None:
+        """Note where a body lies; of several copies the first counts."""
+        if body.digest not in self._where:
+            size = len(body.data) + (body.prefix + body.suffix if body.base else 0)
+            self._where[body.digest] = _Where(segment, offset, length, size, body.media_type)
+
+    def size(self, digest: bytes) -> int | None:
+        """Return a body's bytes in number, None when it is not here."""
+        where = self._where.get(digest)
+        return None if where is None else where.size
+
+    def media_type(self, digest: bytes) -> str:
+        """Return a body's media type, "" when it is not here."""
+        where = self._where.get(digest)
+        return "" if where is None else where.media_type
+
+    def payload(self, digest: bytes) -> bytes | None:
+        """Return the bytes behind a digest; None when they were never written, or are not what the digest says."""
+        if digest == EMPTY_DIGEST:
+            return b""
+        missing: list[wire.Body] = []
+        wanted = digest
+        while (data := self._cached(wanted)) is None:
+            where = self._where.get(wanted)
+            if where is None:
+                return None
+            body = self._segments[where.segment].record_at(where.offset, where.length).body
+            if not body.base:
+                data = body.data
+                if not self._proved(body.digest, data):
+                    return None
+                break
+            missing.append(body)
+            if len(missing) > len(self._where):
+                return None  # a circle: no writer of ours makes one
+            wanted = body.base
+        for body in reversed(missing):
+            data = data[: body.prefix] + body.data + data[len(data) - body.suffix :]
+            if not self._proved(body.digest, data):
+                return None
+        return data
+
+    def _cached(self, digest: bytes) -> bytes | None:
+        data = self._cache.get(digest)
+        if data is not None:
+            self._cache.move_to_end(digest)
+        return data
+
+    def _proved(self, digest: bytes, data: bytes) -> bool:
+        if digest_of(data) != digest:
+            _log.error("a body of the journal is not what its digest %s says; it is left out", digest.hex())
+            return False
+        if len(data) <= _CACHE_BYTES // 2:
+            self._cache[digest] = data
+            self._cached_bytes += len(data)
+            while self._cached_bytes > _CACHE_BYTES:
+                self._cached_bytes -= len(self._cache.popitem(last=False)[1])
+        return True

@@ -1,0 +1,130 @@
+"""The span processor: spans of other instrumentations that end inside a recorded run go to the journal beside it.
+
+It runs inside the host's calls, and an exception here would reach the host's code, so every entry is guarded. Our own
+spans are left out: the journal has them already, whole.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary.session import active
+from otel_agent_replay.export.journal import Journal
+from otel_agent_replay.export.readable_span import foreign_record, resource_bytes
+from otel_agent_replay.model import Loss, LossReason
+from otel_agent_replay.wire import convert
+from otel_agent_replay.wire.v1 import journal_pb2 as wire
+
+_log = logging.getLogger("otel_agent_replay")
+_MOST_OPEN = 1 << 16
+_MOST_KEPT = 1 << 16
+
+
+class KeptSpans:
+    """The span ids that this process has lately put into a journal as part of a run, at most `most` of them."""
+
+    def __init__(self, most: int = _MOST_KEPT) -> None:
+        self._ids: dict[int, None] = {}
+        self._most = most
+
+    def add(self, span_id: int) -> None:
+        """Note a span; the oldest is forgotten when there are too many."""
+        while len(self._ids) >= self._most:
+            self._ids.pop(next(iter(self._ids)), None)
+        self._ids[span_id] = None
+
+    def take(self, span_id: int) -> bool:
+        """Return whether the span was noted, and forget it."""
+        return self._ids.pop(span_id, False) is None
+
+
+kept_spans = KeptSpans()
+"""Shared with the exporter of the same process, so that a span is not kept twice."""
+
+
+class ReplaySpanProcessor(SpanProcessor):
+    """Joins the service's spans to the runs that they belong to.
+
+    A span belongs to a run when it starts inside one or below a span that does. `on_root_end(trace_id)` is told of each
+    local root span that ends. Spans that the service's sampler left out never come here.
+    """
+
+    def __init__(self, journal: Journal, *, on_root_end: Callable[[int], None] | None = None) -> None:
+        self._journal = journal
+        self._on_root_end = on_root_end
+        self._runs: dict[int, bytes] = {}  # open spans inside a run: span id -> run id
+        self._complained = False
+        self._described = False
+
+    def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the SDK's signature
+        """Note the run that a span starts in."""
+        try:
+            if not self._described:
+                self._described = True
+                self._journal.describe(
+                    resource=resource_bytes(span.resource),
+                    service=str(span.resource.attributes.get(semconv.SERVICE_NAME, "")),
+                )
+            run_id = self._run_of(span)
+            if run_id is not None:
+                runs = self._runs
+                while len(runs) >= _MOST_OPEN:  # spans that were never ended
+                    runs.pop(next(iter(runs)), None)
+                runs[span.context.span_id] = run_id
+        except Exception as error:
+            self._failed("start", b"", error)
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep a span that ended inside a run."""
+        run_id = b""
+        try:
+            context = span.context
+            run_id = self._runs.pop(context.span_id, b"") if self._runs else b""
+            if run_id and not _is_ours(span):
+                kept_spans.add(context.span_id)
+                self._journal.append(foreign_record(span, run_id))
+        except Exception as error:
+            self._failed("end", run_id, error)
+        if self._on_root_end is not None and (span.parent is None or span.parent.is_remote):
+            try:
+                self._on_root_end(span.context.trace_id)
+            except Exception as error:
+                self._failed("root's end", run_id, error)
+
+    def shutdown(self) -> None:
+        """Nothing to do: what has ended is written; the journal belongs to whoever opened it."""
+
+    def force_flush(self, timeout_millis: int = 30_000) -> bool:  # noqa: ARG002 - the signature of the SDK
+        """Return True: every ended span is written already."""
+        return True
+
+    def _run_of(self, span: Span) -> bytes | None:
+        if _is_ours(span):
+            text = (span.attributes or {}).get(semconv.RUN_ID)
+            return bytes.fromhex(text) if isinstance(text, str) else None
+        here = active()
+        if here is not None:
+            return here[0].run_id
+        parent = span.parent
+        return None if parent is None or not self._runs else self._runs.get(parent.span_id)
+
+    def _failed(self, where: str, run_id: bytes, error: Exception) -> None:
+        if not self._complained:
+            self._complained = True
+            _log.error(
+                "agent replay lost a span at its %s; the service goes on, what is lost is counted",
+                where,
+                exc_info=error,
+            )
+        loss = Loss(LossReason.INTERNAL, "foreign span", 1, f"{type(error).__name__}: {error}", run_id)
+        self._journal.append(wire.Record(loss=convert.loss_to_wire(loss)))
+
+
+def _is_ours(span: ReadableSpan) -> bool:
+    scope = span.instrumentation_scope
+    return scope is not None and scope.name == semconv.SCOPE_NAME

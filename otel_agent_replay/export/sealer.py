@@ -1,0 +1,322 @@
+"""Sealing: closed journal segments -> files of the lake, never in the host's process.
+
+Runs are published first, then what lies beside them, and only then is a segment removed. Each step is noted before it
+is done (`seal_state`), so a sealer that dies at any point is followed by one that doubles and loses nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from otel_agent_replay.export.assemble import recorded_run
+from otel_agent_replay.export.leftovers import leftovers
+from otel_agent_replay.export.record_index import RecordIndex, RunIndex, Torn
+from otel_agent_replay.export.seal_state import REMOVE, REST, RUNS, SealState, Step
+from otel_agent_replay.export.segment_file import SUFFIX
+from otel_agent_replay.export.segments import Segment, SegmentData, journal_folder, list_segments
+from otel_agent_replay.model import RecordedRun
+
+_log = logging.getLogger("otel_agent_replay")
+
+BATCH_RECORDS = 1 << 17
+"""Records of the runs that are published together: their spans are in memory at once, their bodies are not."""
+
+_REST_BYTES = 64 << 20
+_STALE_S = 60.0
+
+
+@dataclass(slots=True)
+class SealReport:
+    """What a sealing did. `failed` are runs that could not be published, with why; their segments are left in place.
+
+    `busy` tells that another sealer was at work all the time; `unreadable` are segments of a newer format.
+    """
+
+    runs: int = 0
+    spans: int = 0
+    losses: int = 0
+    segments_removed: int = 0
+    open_segments: int = 0
+    torn: list[Torn] = field(default_factory=list)
+    failed: list[tuple[str, str]] = field(default_factory=list)
+    unreadable: list[str] = field(default_factory=list)
+    busy: bool = False
+
+
+def seal(lake: Path, *, only_closed: bool = True, wait_s: float = 30.0) -> SealReport:
+    """Seal a lake's journal. Returns what was done; a lake without a journal is sealed already.
+
+    Waits up to `wait_s` seconds for another sealer. With `only_closed` False, runs that have ended are published out of
+    segments that are still written, too. Raises OSError when the lake cannot be written, DamagedRecording.
+    """
+    lake = Path(lake)
+    if not journal_folder(lake).is_dir():
+        return SealReport()
+    with _seal_lock(lake, wait_s) as held:
+        if not held:
+            return SealReport(busy=True)
+        return _Sealing(lake).seal(only_closed=only_closed)
+
+
+def spawn_sealer(lake: Path) -> None:
+    """Start a sealer that outlives this process and is no child of it. Raises OSError when none can be started."""
+    environment = {**os.environ, "AGENT_REPLAY_ENABLED": "false", "AGENT_REPLAY_MODE": "record"}
+    # The shell ends at once and is waited for: no zombie, no child that the host's own wait() could come upon.
+    command = 'nice -n 10 "$@" >/dev/null 2>&1 </dev/null &'
+    sealer = [sys.executable, "-m", "otel_agent_replay.export.sealer", str(Path(lake).absolute())]
+    subprocess.run(
+        ["/bin/sh", "-c", command, "sh", *sealer],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        env=environment,
+        check=False,
+    )
+
+
+@contextmanager
+def _seal_lock(lake: Path, wait_s: float) -> Iterator[bool]:
+    fd = os.open(journal_folder(lake) / ".seal.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        yield _locked(fd, time.monotonic() + wait_s)
+    finally:
+        os.close(fd)
+
+
+def _locked(fd: int, deadline: float) -> bool:
+    while not _try_lock(fd):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def _try_lock(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class _Sealing:
+    """One sealing, under the seal lock."""
+
+    def __init__(self, lake: Path) -> None:
+        self._lake = lake
+        self._state = SealState.load(lake)
+        self._report = SealReport()
+
+    def seal(self, *, only_closed: bool) -> SealReport:
+        self._finish_what_was_begun()
+        _remove_stale(journal_folder(self._lake))
+        segments = list_segments(self._lake)
+        alive = {segment.writer for segment in segments if not segment.closed}
+        self._report.open_segments = sum(not segment.closed for segment in segments)
+        with _loaded([segment for segment in segments if segment.closed or not only_closed]) as loaded:
+            readable = [data for data in loaded if data.readable]
+            self._report.unreadable = [data.segment.id for data in loaded if not data.readable]
+            index = RecordIndex(readable)
+            self._report.torn = list(index.torn.values())
+            self._publish_runs(index, alive)
+            for group in _groups(self._removable(index, unread=bool(alive) and only_closed)):
+                self._do(Step(REST, tuple(segment.id for segment in group)), index)
+        return self._report
+
+    # --- steps ---
+
+    def _finish_what_was_begun(self) -> None:
+        step = self._state.step
+        if step is None:
+            return
+        chosen = [segment for segment in list_segments(self._lake) if segment.id in step.segments]
+        with _loaded(chosen) as loaded:
+            try:
+                self._do(step, RecordIndex(loaded))
+            except OSError:
+                raise
+            except Exception as error:
+                # Whatever it is, it must not keep all the rest out: the ordinary way meets it again and reports it.
+                _log.warning("a step of an earlier sealer could not be finished: %s: %s", type(error).__name__, error)
+                self._state.save(None)
+
+    def _do(self, step: Step, index: RecordIndex) -> None:
+        """Do a step, noted beforehand, and what follows from it."""
+        if self._state.step != step:
+            self._state.save(step)
+        if step.what == REMOVE:
+            self._remove(step)
+        elif step.what == RUNS:
+            self._publish(step, index)
+        else:
+            self._publish_rest(step, index)
+            damaged = {torn.segment for torn in index.torn.values() if not torn.cut}
+            self._do(Step(REMOVE, step.segments, damaged=tuple(sorted(damaged.intersection(step.segments)))), index)
+
+    def _publish(self, step: Step, index: RecordIndex) -> None:
+        from otel_agent_replay.lake.writer import write_runs
+
+        runs = [run for run in (self._assembled(index, bytes.fromhex(text)) for text in step.runs) if run is not None]
+        if runs:
+            write_runs(self._lake, runs, segments=step.segments)
+        for recorded in runs:
+            self._count(recorded)
+            self._note(index, recorded.run.run_id)
+        self._state.save(None)
+
+    def _assembled(self, index: RecordIndex, run_id: bytes) -> RecordedRun | None:
+        try:
+            return recorded_run(index, run_id)
+        except Exception as error:
+            self._report.failed.append((run_id.hex(), f"{type(error).__name__}: {error}"))
+            return None
+
+    def _publish_rest(self, step: Step, index: RecordIndex) -> None:
+        from otel_agent_replay.lake.writer import write_runs
+
+        numbers = {number for number, data in enumerate(index.segments) if data.segment.id in step.segments}
+        rest = leftovers(index, self._state.published, numbers)
+        if rest.traces or rest.losses:
+            write_runs(self._lake, rest.traces, segments=step.segments, losses=rest.losses)
+        self._report.spans += sum(len(trace.spans) for trace in rest.traces)
+        self._report.losses += len(rest.losses)
+
+    def _remove(self, step: Step) -> None:
+        folder = journal_folder(self._lake)
+        for segment in step.segments:
+            path = folder / (segment + SUFFIX)
+            if not path.exists():
+                continue
+            if segment in step.damaged:
+                path.rename(path.with_suffix(".damaged"))  # more than a cut tail: kept for whoever looks into it
+            else:
+                path.unlink()
+            self._report.segments_removed += 1
+        self._state.forget(step.segments)
+        self._state.save(None)
+
+    # --- what to do ---
+
+    def _publish_runs(self, index: RecordIndex, alive: set[str]) -> None:
+        from otel_agent_replay.lake.catalog import Lake
+
+        catalog = Lake(self._lake)
+        batch: list[bytes] = []
+        records = 0
+        for run_id, run in index.runs.items():
+            if not _is_complete(run, index, alive) or run_id.hex() in self._state.published:
+                continue
+            if catalog.has(run_id):
+                self._note(index, run_id)
+                continue
+            batch.append(run_id)
+            records += len(run.places)
+            if records >= BATCH_RECORDS:
+                self._publish_batch(batch, index)
+                batch, records = [], 0
+        if batch:
+            self._publish_batch(batch, index)
+
+    def _publish_batch(self, batch: Sequence[bytes], index: RecordIndex) -> None:
+        numbers = sorted({number for run_id in batch for number in index.runs[run_id].segments})
+        segments = tuple(index.segments[number].segment.id for number in numbers)
+        try:
+            self._do(Step(RUNS, segments, tuple(run_id.hex() for run_id in batch)), index)
+        except OSError:
+            raise
+        except Exception as error:
+            self._state.save(None)
+            if len(batch) == 1:
+                self._report.failed.append((batch[0].hex(), f"{type(error).__name__}: {error}"))
+                return
+            for run_id in batch:  # one bad run must not keep the others out
+                self._publish_batch([run_id], index)
+
+    def _removable(self, index: RecordIndex, *, unread: bool) -> list[Segment]:
+        """Return the closed segments all of whose runs are published; `unread`: there are segments we did not read."""
+        from otel_agent_replay.lake.catalog import Lake
+
+        catalog = Lake(self._lake)
+        kept: set[int] = set()
+        for run_id, run in index.runs.items():
+            if run_id.hex() in self._state.published:
+                continue
+            # Records of a run that began elsewhere are late, unless it may still be open in another process.
+            if run.home is None and (not unread or catalog.has(run_id)):
+                continue
+            kept |= run.segments
+        return [
+            data.segment for number, data in enumerate(index.segments) if data.segment.closed and number not in kept
+        ]
+
+    def _note(self, index: RecordIndex, run_id: bytes) -> None:
+        counts: dict[str, int] = {}
+        for number, _, _ in index.runs[run_id].places:
+            segment = index.segments[number].segment.id
+            counts[segment] = counts.get(segment, 0) + 1
+        self._state.published[run_id.hex()] = counts
+
+    def _count(self, recorded: RecordedRun) -> None:
+        self._report.runs += 1
+        self._report.spans += len(recorded.spans)
+        self._report.losses += len(recorded.losses)
+
+
+def _is_complete(run: RunIndex, index: RecordIndex, alive: set[str]) -> bool:
+    return run.home is not None and (run.ended or index.segments[run.home].segment.writer not in alive)
+
+
+def _groups(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+    group: list[Segment] = []
+    size = 0
+    for segment in segments:
+        group.append(segment)
+        size += segment.path.stat().st_size
+        if size >= _REST_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+@contextmanager
+def _loaded(segments: Sequence[Segment]) -> Iterator[list[SegmentData]]:
+    loaded = []
+    try:
+        for segment in segments:
+            with contextlib.suppress(FileNotFoundError):  # removed by hand meanwhile
+                loaded.append(SegmentData(segment))
+        yield loaded
+    finally:
+        for data in loaded:
+            data.close()
+
+
+def _remove_stale(folder: Path) -> None:
+    """Remove segments that a process began to make and died: they have no name yet and at most a header."""
+    for path in folder.glob(".*.new"):
+        with contextlib.suppress(FileNotFoundError):  # its writer gave it its name this moment
+            if time.time() - path.stat().st_mtime > _STALE_S:
+                path.unlink()
+
+
+def main() -> int:
+    """Seal the lake named on the command line."""
+    report = seal(Path(sys.argv[1]))
+    sys.stdout.write(f"sealed {report.runs} runs, {report.spans} spans; {report.segments_removed} segments removed\n")
+    return 0 if not report.failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

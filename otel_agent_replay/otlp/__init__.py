@@ -1,0 +1,1 @@
+"""OTLP messages <-> model, both directions."""
