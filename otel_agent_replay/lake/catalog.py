@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,15 @@ class RunSummary:
 class StoredRun(RecordedRun):
     """A run as the lake holds it: what was said of it when it was stored, beside what is read now.
 
-    `manifest_digest` is the stored SHA-256 of its manifest; `kept` are the digests whose bytes were stored.
+    `manifest_digest` is the stored SHA-256 of its manifest, `checks` the short check of each node by span id,
+    `kept` the digests whose bytes were stored, `span_count` and `step_count` what it had.
     """
 
     manifest_digest: bytes = b""
+    checks: Mapping[bytes, bytes] = field(default_factory=dict)
     kept: frozenset[bytes] = frozenset()
+    span_count: int = 0
+    step_count: int = 0
 
 
 class Lake:
@@ -124,7 +128,10 @@ class Lake:
             payload=_PayloadsOf(file.beside(PAYLOADS), numbers).payload,
             losses=tuple(self._losses(file, run_id)),
             manifest_digest=root["run"]["manifest_digest"] or b"",
+            checks={row["span_id"]: row["entry_check"] for row in rows if row["entry_check"] is not None},
             kept=frozenset(numbers),
+            span_count=root["run"]["span_count"],
+            step_count=root["run"]["step_count"],
         )
 
     def siblings(self, run_id: bytes) -> list[bytes]:
@@ -248,7 +255,7 @@ def _roots(file: LakeFile, columns: list[str]) -> Iterator[dict[str, Any]]:
 
 def _summary(root: dict[str, Any]) -> RunSummary:
     facts = root["run"]
-    names = [field.name for field in fields(RunSummary) if field.name != "run"]
+    names = [column.name for column in fields(RunSummary) if column.name != "run"]
     return RunSummary(load_run(root), **{name: facts[name] for name in names})
 
 

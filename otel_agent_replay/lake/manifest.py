@@ -30,6 +30,11 @@ def manifest_of(recorded: RecordedRun) -> tuple[Manifest, bytes]:
     return manifest, digest_of(manifest.SerializeToString(deterministic=True))
 
 
+def entry_checks(manifest: Manifest) -> list[bytes]:
+    """Return a short check of each entry (4 bytes): too weak to prove, enough to name the node that was altered."""
+    return [digest_of(entry.SerializeToString(deterministic=True))[:4] for entry in manifest.entries]
+
+
 def _entry(node: Node) -> ManifestEntry:
     exchange = whole_exchange(node.call, node.outcome).SerializeToString(deterministic=True)
     reads = Reads(reads=[read_to_wire(read) for read in node.reads]).SerializeToString(deterministic=True)

@@ -38,7 +38,9 @@ _DELTA = frozenset(
     }
 )
 _SPLIT = frozenset({"reads.list.element.number"})
-_PLAIN = frozenset({"span_id", "parent_span_id", "request_digest", "result_digest", "exchange", "data", "path"})
+_PLAIN = frozenset(
+    {"span_id", "parent_span_id", "request_digest", "result_digest", "exchange", "data", "path", "entry_check"}
+)
 _PREFIX_DELTA = frozenset({"path"})
 _STATISTICS = ["run_id", "root", "start_ns", "number"]
 """What prunes row groups. Statistics of other columns would only make the footer longer."""

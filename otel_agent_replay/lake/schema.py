@@ -154,6 +154,9 @@ SPANS = pa.schema(
         _field("call_attributes", pa.list_(BESIDE_ATTRIBUTE), "attributes known when the call began"),
         _field("outcome_attributes", pa.list_(BESIDE_ATTRIBUTE), "attributes known when it ended"),
         _field("reads", pa.list_(READ), "clock reads, draws, identifiers and environment reads made under this node"),
+        _field(
+            "entry_check", pa.binary(4), "first bytes of the SHA-256 of the node's manifest entry: names what altered"
+        ),
         _field("operation", _TEXT, "gen_ai.operation.name"),
         _field("provider", _TEXT, "gen_ai.provider.name"),
         _field("protocol", _TEXT, "agent_replay.protocol"),

@@ -18,7 +18,7 @@ import pyarrow as pa
 from otel_agent_replay import semconv
 from otel_agent_replay.lake.layout import LOSSES, PAYLOADS, SPANS, Partition, file_name
 from otel_agent_replay.lake.loss_rows import store_loss
-from otel_agent_replay.lake.manifest import manifest_of
+from otel_agent_replay.lake.manifest import entry_checks, manifest_of
 from otel_agent_replay.lake.parquet_file import ParquetOutput
 from otel_agent_replay.lake.payload_store import Body, PackWriter
 from otel_agent_replay.lake.promoted import Row
@@ -127,7 +127,10 @@ class _PackFiles:
             if root is None:
                 raise ValueError(f"run {recorded.run.run_id.hex()} has no root span among its {len(rows)} spans")
             root["run"] = store_run(recorded.run, root) | run_totals(recorded, rows)
-            root["run"]["manifest_digest"] = manifest_of(recorded)[1]
+            manifest, root["run"]["manifest_digest"] = manifest_of(recorded)
+            checks = iter(entry_checks(manifest))
+            for row in sorted((row for row in rows if "kind" in row), key=lambda row: row["sequence"]):
+                row["entry_check"] = next(checks)
         for row in rows:
             (self._roots if row["root"] and self._roots_apart else self._rows).append(row)
         self._flush(self._rows, least=ROW_GROUP_ROWS)

@@ -1,0 +1,95 @@
+"""SQL over a lake: a DuckDB connection in which the documented views stand ready. Loads duckdb.
+
+Each view is a file under `views/`, selecting from the four raw tables `lake_spans`, `lake_payloads`, `lake_losses` and
+`lake_labels`. README.md beside this file documents every view and column.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+
+from otel_agent_replay.lake import schema
+from otel_agent_replay.lake.layout import LABELS, LOSSES, PAYLOADS, SPANS, all_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+VIEWS = (
+    "runs",
+    "spans",
+    "steps",
+    "model_calls",
+    "messages",
+    "tool_calls",
+    "retrievals",
+    "decisions",
+    "approvals",
+    "checkpoints",
+    "clock_reads",
+    "random_draws",
+    "payloads",
+    "effects",
+    "losses",
+    "labels",
+)
+
+_SCHEMAS = {
+    SPANS: schema.SPANS,
+    PAYLOADS: schema.PAYLOADS,
+    LOSSES: schema.LOSSES,
+    LABELS: schema.LABELS,
+}
+
+_HIVE_TYPES = "{'date': DATE, 'hour': INTEGER}"
+
+
+def connect(lake: Path) -> duckdb.DuckDBPyConnection:
+    """Return an in-memory connection with the views of `lake`; of an empty or absent lake they have no rows.
+
+    SQL run on it reads the lake's tables and no other file, URL or extension; the connection holds no lock on the
+    lake. Tables that have no file yet are seen as empty for as long as the connection lives.
+    """
+    root = Path(lake).resolve()
+    connection = duckdb.connect(":memory:")
+    for table, arrow_schema in _SCHEMAS.items():
+        _define(connection, root, table, arrow_schema)
+    for name in VIEWS:
+        connection.execute(f"CREATE VIEW {name} AS\n{view_sql(name)}")
+    _shut(connection, root)
+    return connection
+
+
+def view_sql(name: str) -> str:
+    """Return the SELECT statement of a view."""
+    return resources.files(__package__).joinpath("views").joinpath(f"{name}.sql").read_text("utf-8")
+
+
+def _define(connection: duckdb.DuckDBPyConnection, root: Path, table: str, arrow_schema: pa.Schema) -> None:
+    if next(all_files(root, table), None) is None:
+        empty = arrow_schema.empty_table()
+        connection.register("empty", empty)
+        columns = "*, NULL::DATE AS date, NULL::INTEGER AS hour"
+        connection.execute(f"CREATE TABLE lake_{table} AS SELECT {columns} FROM empty")  # noqa: S608 - our own names
+        connection.unregister("empty")
+        return
+    # Brackets keep a lake whose own path holds such characters from being read as a pattern.
+    pattern = re.sub(r"([\[*?])", r"[\1]", str(root)) + f"/{table}/*/*/*.parquet"
+    source = f"read_parquet({_quoted(pattern)}, hive_partitioning = true, hive_types = {_HIVE_TYPES})"
+    connection.execute(f"CREATE VIEW lake_{table} AS SELECT * FROM {source}")  # noqa: S608 - quoted above
+
+
+def _shut(connection: duckdb.DuckDBPyConnection, root: Path) -> None:
+    """Leave the lake's tables as the only thing outside the process that SQL can reach."""
+    folders = ", ".join(_quoted(f"{root / table}/") for table in _SCHEMAS)
+    connection.execute(f"SET allowed_directories = [{folders}]")
+    connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

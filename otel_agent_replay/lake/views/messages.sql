@@ -1,0 +1,110 @@
+-- Each stored message is read once, however many requests repeat it: a condition on `text` or `raw` filters the pieces
+-- before they meet the requests that hold them.
+WITH stored AS (
+    SELECT pack, number, role, raw,
+        CASE json_type(parsed)
+            WHEN 'VARCHAR' THEN parsed ->> '$'
+            WHEN 'ARRAY' THEN array_to_string(list_filter(parsed ->> '$[*].text', lambda part: part IS NOT NULL), chr(10))
+            WHEN 'OBJECT' THEN CASE json_type(parsed, '$.content')
+                WHEN 'VARCHAR' THEN parsed ->> '$.content'
+                WHEN 'ARRAY' THEN array_to_string(
+                    list_filter(
+                        list_concat(parsed ->> '$.content[*].text', parsed ->> '$.content[*].content'),
+                        lambda part: part IS NOT NULL
+                    ),
+                    chr(10)
+                )
+                ELSE parsed ->> '$.output'
+            END
+            ELSE raw
+        END AS text,
+        parsed -> '$.tool_calls' AS tool_calls
+    FROM (
+        SELECT pack, number, role, raw, try(raw::JSON) AS parsed
+        FROM (
+            SELECT pack, number, role, ltrim(try(decode(data)), ', ' || chr(9) || chr(10) || chr(13)) AS raw
+            FROM lake_payloads
+            WHERE role IS NOT NULL AND role NOT IN ('envelope', 'blob', 'tools')
+        )
+    )
+),
+refers AS (
+    SELECT pack, number, unnest(range(len(pieces))) AS place, unnest(pieces) AS piece
+    FROM (
+        SELECT pack, number, flatten([range(found.first, found.first + found.count) for found in pieces]) AS pieces
+        FROM lake_payloads
+        WHERE pieces IS NOT NULL
+    )
+),
+answers AS (
+    SELECT pack, number, raw,
+        CASE
+            WHEN raw LIKE '{%' THEN coalesce(
+                try(raw ->> '$.choices[0].message.content'),
+                nullif(array_to_string(
+                    list_filter(
+                        list_concat(try(raw ->> '$.content[*].text'), try(raw ->> '$.output[*].content[*].text')),
+                        lambda part: part IS NOT NULL
+                    ),
+                    ''
+                ), '')
+            )
+            ELSE array_to_string(
+                [
+                    coalesce(
+                        try(line[6:] ->> '$.choices[0].delta.content'),
+                        CASE try(line[6:] ->> '$.type')
+                            WHEN 'response.output_text.delta' THEN try(line[6:] ->> '$.delta')
+                            ELSE try(line[6:] ->> '$.delta.text')
+                        END,
+                        ''
+                    )
+                    for line in string_split(raw, chr(10))
+                    if line LIKE 'data:%{%'
+                ],
+                ''
+            )
+        END AS text
+    FROM (SELECT pack, number, try(decode(data)) AS raw FROM lake_payloads WHERE data IS NOT NULL AND role IS NULL)
+)
+SELECT
+    lower(hex(span.run_id)) AS run_id,
+    span.step,
+    'input' AS direction,
+    refers.place AS position,
+    stored.role,
+    stored.text,
+    stored.tool_calls,
+    stored.raw,
+    span.request_model AS model,
+    span.agent,
+    span.service,
+    make_timestamp_ns(span.start_ns) AS started_at,
+    lower(hex(span.trace_id)) AS trace_id,
+    lower(hex(span.span_id)) AS span_id,
+    span.date,
+    span.hour
+FROM stored
+JOIN refers ON refers.pack = stored.pack AND refers.piece = stored.number
+JOIN lake_spans AS span ON span.pack = refers.pack AND span.request_payload = refers.number
+UNION ALL
+SELECT
+    lower(hex(span.run_id)) AS run_id,
+    span.step,
+    'output' AS direction,
+    0 AS position,
+    'assistant' AS role,
+    answers.text,
+    try(answers.raw -> '$.choices[0].message.tool_calls') AS tool_calls,
+    answers.raw,
+    coalesce(span.response_model, span.request_model) AS model,
+    span.agent,
+    span.service,
+    make_timestamp_ns(span.start_ns) AS started_at,
+    lower(hex(span.trace_id)) AS trace_id,
+    lower(hex(span.span_id)) AS span_id,
+    span.date,
+    span.hour
+FROM answers
+JOIN lake_spans AS span ON span.pack = answers.pack AND span.result_payload = answers.number
+WHERE span.kind = 'model'

@@ -1,0 +1,30 @@
+SELECT
+    lower(hex(span.run_id)) AS run_id,
+    span.step,
+    coalesce(span.node_name, span.tool_name) AS name,
+    coalesce(
+        try(decode(request.data)), map_extract(span.attributes, 'gen_ai.tool.call.arguments')[1].text
+    ) AS arguments,
+    coalesce(try(decode(result.data)), map_extract(span.attributes, 'gen_ai.tool.call.result')[1].text) AS result,
+    span.side_effect,
+    span.source,
+    span.outcome,
+    span.round_trips,
+    span.error_type,
+    span.idempotency_key,
+    span.tool_call_id,
+    make_timestamp_ns(span.start_ns) AS started_at,
+    (span.end_ns - span.start_ns) / 1e6 AS duration_ms,
+    lower(hex(span.request_digest)) AS request_digest,
+    lower(hex(span.result_digest)) AS result_digest,
+    span.agent,
+    span.service,
+    span.path,
+    lower(hex(span.trace_id)) AS trace_id,
+    lower(hex(span.span_id)) AS span_id,
+    span.date,
+    span.hour
+FROM lake_spans AS span
+LEFT JOIN lake_payloads AS request ON request.pack = span.pack AND request.number = span.request_payload
+LEFT JOIN lake_payloads AS result ON result.pack = span.pack AND result.number = span.result_payload
+WHERE span.kind = 'tool' OR (span.run_id IS NULL AND span.operation = 'execute_tool')
