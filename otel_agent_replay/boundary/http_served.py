@@ -50,6 +50,13 @@ class Served:
         """Bytes of the whole recorded body."""
         return sum(map(len, self._pieces))
 
+    @property
+    def ends_here(self) -> bool:
+        """Whether every piece was taken and the recording ended well with the last of them."""
+        outcome = self._outcome
+        whole = outcome.status is OutcomeStatus.OK and not outcome.closed_early
+        return whole and self._next == len(self._pieces)
+
     def open(self) -> None:
         """Raise the recorded failure if it came before any answer, at its turn."""
         if self._fails_at_once():
@@ -173,6 +180,8 @@ class Served:
     def _as_left(self) -> Outcome:
         """Return the outcome as this reader saw it: the pieces taken."""
         outcome, result = self._outcome, self._outcome.result
+        if self.ends_here:
+            return outcome
         if result is None or result.data is None or (outcome.closed_early and self._next == len(self._pieces)):
             return replace(outcome, closed_early=True)
         return replace(

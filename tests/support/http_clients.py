@@ -100,7 +100,8 @@ class Urllib3:
 
         got = Fetched()
         try:
-            with urllib3.PoolManager(timeout=0.4, retries=False) as pool:
+            retries = urllib3.Retry(connect=False, read=False, other=False, redirect=3)
+            with urllib3.PoolManager(timeout=0.4, retries=retries) as pool:
                 response = pool.request(
                     method, url, body=body, headers=headers, preload_content=how == "preload", redirect=True
                 )

@@ -26,6 +26,8 @@ _log = logging.getLogger("otel_agent_replay")
 _FAMILIES = {
     "httpx": "httpx_family",
     "httpx2": "httpx_family",
+    "urllib3": "urllib3_requests",
+    "aiohttp": "aiohttp_client",
 }
 _lock = threading.RLock()
 _entries: dict[str, CoverageEntry] = {}
