@@ -10,8 +10,8 @@ the calling code was compiled from and is remembered by file name. This module d
 from __future__ import annotations
 
 import enum
-import fnmatch
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -76,9 +76,19 @@ class Verdict(enum.Enum):
 _IS_APPLICATION = Verdict.APPLICATION
 _PASSES = Verdict.PASSES
 
+
+def _pattern(packages: Iterable[str]) -> re.Pattern[str]:
+    """Return what matches the dotted name of everything in `packages`."""
+    names = "|".join(re.escape(name).replace(r"\*", "[^.]*") for name in packages)
+    return re.compile(rf"(?:{names})(?:\.|\Z)")
+
+
 _verdicts: dict[str, Verdict] = {}
 _generated: dict[tuple[str, str | None], Verdict] = {}
-_packages: tuple[str, ...] = DEFAULT_PACKAGES
+_passing = _pattern(_PASSING_PACKAGES)
+_listed = _pattern(DEFAULT_PACKAGES)
+_extra: tuple[str, ...] = ()
+_counted: tuple[str, ...] = ()  # named one by one, by `count_as_application`
 _MOST_REMEMBERED = 20_000  # generated code makes up file names without end
 _getcwd = os.getcwd
 
@@ -99,20 +109,24 @@ def set_packages(extra: Iterable[str]) -> None:
 
     A name is a top-level package (`langchain*` style patterns allowed) or a dotted one (`google.adk`).
     """
-    global _packages
-    _packages = (*DEFAULT_PACKAGES, *extra)
-    _forget()
+    global _extra
+    names = tuple(extra)
+    if names != _extra:
+        _extra = names
+        _relist()
 
 
 def count_as_application(name: str) -> None:
     """Count one more package as the application's, e.g. the installed one that a decorated agent lives in."""
-    global _packages
-    if name not in _packages:
-        _packages = (*_packages, name)
-        _forget()
+    global _counted
+    if name not in _counted:
+        _counted = (*_counted, name)
+        _relist()
 
 
-def _forget() -> None:
+def _relist() -> None:
+    global _listed
+    _listed = _pattern((*DEFAULT_PACKAGES, *_extra, *_counted))
     _verdicts.clear()
     _generated.clear()
 
@@ -141,7 +155,7 @@ def starts_for_application(frame: FrameType | None) -> bool:
 
 def is_application_file(path: str) -> bool:
     """Whether code in the file `path` is the application's."""
-    return _remember(path, path) is Verdict.APPLICATION
+    return (_verdicts.get(path) or _remember(path, path)) is Verdict.APPLICATION
 
 
 def _judge_frame(frame: FrameType) -> Verdict:
@@ -191,7 +205,7 @@ def _judge_path(path: str) -> Verdict:
         return _judge_dotted(_dotted(installed))
     if full.startswith(_OURSELVES):
         dotted = "otel_agent_replay." + _dotted(full[len(_OURSELVES) :])
-        return Verdict.APPLICATION if _matches(dotted, _packages) else Verdict.LIBRARY
+        return Verdict.APPLICATION if _listed.match(dotted) else Verdict.LIBRARY
     for folder in _STANDARD:
         if full.startswith(folder):
             top = full[len(folder) :].split(os.sep, 1)[0]
@@ -212,15 +226,10 @@ def _installed_part(full: str) -> str | None:
 
 
 def _judge_dotted(dotted: str) -> Verdict:
-    if _matches(dotted, _packages):
+    if _listed.match(dotted):
         return Verdict.APPLICATION
-    return Verdict.PASSES if _matches(dotted, _PASSING_PACKAGES) else Verdict.LIBRARY
+    return Verdict.PASSES if _passing.match(dotted) else Verdict.LIBRARY
 
 
 def _dotted(below: str) -> str:
     return os.path.splitext(below)[0].replace(os.sep, ".")
-
-
-def _matches(dotted: str, patterns: Iterable[str]) -> bool:
-    parts = dotted.split(".")
-    return any(fnmatch.fnmatchcase(".".join(parts[: pattern.count(".") + 1]), pattern) for pattern in patterns)

@@ -38,6 +38,7 @@ def install() -> list[CoverageEntry]:
         hooks.replace(asyncio.BaseEventLoop, "create_task", create_task)
     return [
         CoverageEntry("threads", "captured", "threading.Thread, ThreadPoolExecutor, run_in_executor, to_thread"),
+        CoverageEntry("tasks", "captured", "asyncio's; under uvloop they are labelled when they first ask"),
         CoverageEntry("threads.low_level", "not_captured", "_thread.start_new_thread, multiprocessing.pool.ThreadPool"),
         CoverageEntry("processes", "not_captured", "child processes and process pools"),
     ]

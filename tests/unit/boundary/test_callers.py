@@ -18,6 +18,8 @@ from otel_agent_replay.boundary.callers import count_as_application, is_applicat
 @pytest.fixture(autouse=True)
 def default_packages():
     yield
+    callers._counted = ()
+    callers._extra = ("anything else",)
     set_packages(())
 
 
