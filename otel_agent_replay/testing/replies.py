@@ -43,7 +43,7 @@ def openai_chat_stream(
     return Reply.of_events("".join(f"data: {event}\n\n" for event in [*events, "[DONE]"]).encode(), **more)
 
 
-def anthropic_message(text: str, *, model: str = "claude-sonnet-4-5", **more: Any) -> Reply:
+def anthropic_message(text: str, *, model: str = "claude-test", **more: Any) -> Reply:
     """Return a Messages answer."""
     body = {
         "id": "msg_1",
@@ -58,7 +58,7 @@ def anthropic_message(text: str, *, model: str = "claude-sonnet-4-5", **more: An
     return Reply.of_json(body, **more)
 
 
-def anthropic_stream(pieces: Sequence[str], *, model: str = "claude-sonnet-4-5", **more: Any) -> Reply:
+def anthropic_stream(pieces: Sequence[str], *, model: str = "claude-test", **more: Any) -> Reply:
     """Return the same as an event stream."""
     message: dict[str, Any] = {
         "id": "msg_1", "type": "message", "role": "assistant", "model": model, "content": [], "stop_reason": None,
