@@ -47,16 +47,22 @@ class SegmentFile:
         Raises OSError when it was not written; then nothing of it is left behind, or the segment is `broken`.
         """
         written = os.write(self.fd, data)
-        if written == len(data):
-            self.size += written
-            return
+        if written != len(data):
+            self._write_rest(data, written)
+        self.size += len(data)
+
+    def _write_rest(self, data: bytes, written: int) -> None:
+        """Write what the kernel did not take at first; only now it says why (disk full, file too large)."""
         try:
-            # The size of the file, not our own count: an interrupt may have struck between a write and its counting.
-            os.ftruncate(self.fd, os.fstat(self.fd).st_size - written)
+            while written < len(data):
+                written += os.write(self.fd, data[written:])
         except OSError:
-            self.broken = True
+            try:
+                # The size of the file, not our own count: an interrupt may have come between a write and its count.
+                os.ftruncate(self.fd, os.fstat(self.fd).st_size - written)
+            except OSError:
+                self.broken = True
             raise
-        raise OSError(28, f"only {written} of {len(data)} bytes could be written")
 
     def is_ours(self) -> bool:
         """Whether the descriptor still is the file that was opened, and the file still has a name."""
