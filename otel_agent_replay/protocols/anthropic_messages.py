@@ -15,7 +15,8 @@ from otel_agent_replay.protocols.plain import object_or_error
 from otel_agent_replay.protocols.protocol import Facts
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of
 from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.stream import EVERYTHING, is_stream, scan
+from otel_agent_replay.protocols.stream import is_stream
+from otel_agent_replay.protocols.stream_scan import EVERYTHING, scan
 
 _MARKERS = tuple(
     mark

@@ -26,7 +26,7 @@ _PRICE_PROVIDERS = {
     "mistral_ai": "mistral",
     "x_ai": "x-ai",
     "moonshot_ai": "moonshotai",
-    "huggingface": "huggingface_together",
+    "z_ai": "zai",
 }
 _COUNTS = {
     "input_tokens": semconv.USAGE_INPUT_TOKENS,

@@ -15,10 +15,11 @@ from otel_agent_replay.protocols.plain import object_or_error
 from otel_agent_replay.protocols.protocol import Facts
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of
 from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.stream import EVERYTHING, is_stream, scan
+from otel_agent_replay.protocols.stream import is_stream
+from otel_agent_replay.protocols.stream_scan import EVERYTHING, scan
 
 # Texts of which a chunk must hold one to be worth parsing: a finish reason that is no null, usage, an error.
-_MARKERS = (b'"finish_reason":"', b'"finish_reason": "', b'"usage":{', b'"usage": {', b'"error":', b'"error" :')
+_MARKERS = (b'"finish_reason":"', b'"finish_reason": "', b'"usage":{', b'"usage": {', b'"error":')
 
 
 class OpenAIChat:

@@ -54,7 +54,7 @@ def _ends(body: bytes, conversation: bytes) -> tuple[bytes, bytes] | None:
     spaced = body[begin : begin + 1] == b" "
     if body[begin + spaced : begin + spaced + 1] != b"[" or _parsed(head) is None:
         return None
-    tail = _tail(body, begin, b'], "' if spaced else b'],"')
+    tail = _tail(body, begin, b'}], "' if spaced else b'}],"')
     return None if tail is None else (head, tail)
 
 
@@ -70,7 +70,7 @@ def _tail(body: bytes, begin: int, mark: bytes) -> bytes | None:
         tries += 1
         if tries == _TRIES:
             return None
-    return b"{}" if body.rstrip().endswith(b"]}") else None
+    return b"{}" if body.rstrip().endswith(b"}]}") else None
 
 
 def _parsed(text: bytes) -> dict[str, Any] | None:

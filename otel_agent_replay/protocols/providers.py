@@ -20,6 +20,7 @@ _BY_HOST_ENDING: Final = (
     (".amazonaws.com", "aws.bedrock"),
     (".api.aws", "aws.bedrock"),
     ("aiplatform.googleapis.com", "gcp.vertex_ai"),
+    ("-aiplatform.googleapis.com", "gcp.vertex_ai"),
     ("generativelanguage.googleapis.com", "gcp.gemini"),
     ("api.groq.com", "groq"),
     ("api.deepseek.com", "deepseek"),
@@ -56,8 +57,12 @@ def provider_at(url: str) -> str | None:
     >>> provider_at("https://api.groq.com/openai/v1/chat/completions")
     'groq'
     """
-    host = (urlsplit(url).hostname or "").lower()
+    try:
+        host = (urlsplit(url).hostname or "").lower()
+    except ValueError:
+        return None
     for ending, provider in _BY_HOST_ENDING:
-        if host.endswith(ending):
+        # An ending that begins with a mark stands for many hosts; another is a host, or a domain with hosts below it.
+        if host == ending or host.endswith(ending if ending[0] in ".-" else "." + ending):
             return provider
     return None

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-from otel_agent_replay.protocols.json_text import parse, parse_object
+from otel_agent_replay.protocols.json_text import parse
 from otel_agent_replay.protocols.sse import events_of, looks_like_sse
 
 DONE = "[DONE]"
-EVERYTHING = (b"",)
-"""Markers for `scan` that every object holds."""
-
-_LONGEST_DONE = 20
-_LINE_END = re.compile(rb"\r\n|\r|\n")
 
 
 def is_stream(body: bytes, media_type: str) -> bool:
@@ -49,46 +43,3 @@ class JsonStream:
                 self.problems.append(f"event {number} is cut: {data[-60:]!r}")
             else:
                 self.problems.append(f"event {number} is no JSON object: {data[:60]!r}")
-
-
-class Scan(NamedTuple):
-    """What a look over a stream found: its first object, the marked objects, whether the end mark came."""
-
-    first: dict[str, Any]
-    marked: list[dict[str, Any]]
-    done: bool
-
-
-def scan(body: bytes, markers: tuple[bytes, ...]) -> Scan:
-    """The first object of a stream and every object in whose text one of `markers` occurs, without parsing the rest.
-
-    A much cheaper look than `JsonStream`: it reads lines, not events. Where an event is spread over several `data`
-    lines it reads the events instead.
-    """
-    first: dict[str, Any] | None = None
-    marked: list[dict[str, Any]] = []
-    done = False
-    for line in _LINE_END.split(body) if b"\r" in body else body.split(b"\n"):
-        if not line.startswith(b"data:"):
-            continue
-        wanted = any(mark in line for mark in markers)
-        if not wanted and first is not None and len(line) > _LONGEST_DONE:
-            continue
-        text = line[5:].strip()
-        if text in (b"", b"[DONE]"):
-            done = done or bool(text)
-            continue
-        value = parse_object(text)
-        if value is None:
-            return _scan_events(body)
-        if first is None:
-            first = value
-        if wanted:
-            marked.append(value)
-    return Scan(first or {}, marked, done)
-
-
-def _scan_events(body: bytes) -> Scan:
-    stream = JsonStream(body)
-    objects = [value for _, value in stream]
-    return Scan(objects[0] if objects else {}, objects, stream.done)
