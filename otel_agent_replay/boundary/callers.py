@@ -31,6 +31,7 @@ DEFAULT_PACKAGES = (
     "langgraph*",
     "llama_index*",
     "marvin",
+    "otel_agent_replay.demo",
     "pydantic_ai*",
     "pydantic_graph",
     "semantic_kernel",
@@ -60,6 +61,22 @@ _PASSING_PACKAGES = (
 )
 # They read on behalf of whoever calls them: `pendulum.now()`, a model's `default_factory`, a retry's wait.
 
+_CLIENTS = (
+    "aioboto3",
+    "anthropic",
+    "boto3",
+    "botocore",
+    "cohere",
+    "google.genai",
+    "groq",
+    "litellm",
+    "mistralai",
+    "ollama",
+    "openai",
+    "requests",
+    "urllib3",
+)
+
 _CONCURRENCY = ("asyncio", "concurrent", "threading.py", "contextvars.py", "functools.py")
 
 
@@ -69,6 +86,7 @@ class Verdict(enum.Enum):
     APPLICATION = "application"
     LIBRARY = "library"
     PASSES = "passes"  # acts for its caller: look one frame up
+    CLIENT = "client"  # a client of models or servers: a library whose waits are those between its tries
     CONCURRENCY = "concurrency"  # asyncio and its like: a library, but acts for its caller when it starts something
 
 
@@ -86,6 +104,7 @@ def _pattern(packages: Iterable[str]) -> re.Pattern[str]:
 _verdicts: dict[str, Verdict] = {}
 _generated: dict[tuple[str, str | None], Verdict] = {}
 _passing = _pattern(_PASSING_PACKAGES)
+_clients = _pattern(_CLIENTS)
 _listed = _pattern(DEFAULT_PACKAGES)
 _extra: tuple[str, ...] = ()
 _counted: tuple[str, ...] = ()  # named one by one, by `count_as_application`
@@ -145,10 +164,19 @@ def starts_for_application(frame: FrameType | None) -> bool:
     """Whether a task or thread started in `frame` is the application's, maybe by way of asyncio or an executor."""
     while frame is not None:
         verdict = _verdicts.get(frame.f_code.co_filename) or _judge_frame(frame)
-        if verdict is Verdict.APPLICATION:
-            return True
-        if verdict is Verdict.LIBRARY or frame.f_code.co_name == "_run_once":
-            return False
+        passed_on = verdict is _PASSES or verdict is Verdict.CONCURRENCY
+        if not passed_on or frame.f_code.co_name == "_run_once":
+            return verdict is Verdict.APPLICATION
+        frame = frame.f_back
+    return False
+
+
+def waits_between_tries(frame: FrameType | None) -> bool:
+    """Whether the wait in `frame` is a client's between two tries, which a replay need not make."""
+    while frame is not None:
+        verdict = _verdicts.get(frame.f_code.co_filename) or _judge_frame(frame)
+        if verdict is not _PASSES:
+            return verdict is Verdict.CLIENT
         frame = frame.f_back
     return False
 
@@ -228,7 +256,9 @@ def _installed_part(full: str) -> str | None:
 def _judge_dotted(dotted: str) -> Verdict:
     if _listed.match(dotted):
         return Verdict.APPLICATION
-    return Verdict.PASSES if _passing.match(dotted) else Verdict.LIBRARY
+    if _passing.match(dotted):
+        return Verdict.PASSES
+    return Verdict.CLIENT if _clients.match(dotted) else Verdict.LIBRARY
 
 
 def _dotted(below: str) -> str:

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from otel_agent_replay.boundary import callers
 from otel_agent_replay.boundary.crossing import current
-from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.boundary.session import Session, active
 from otel_agent_replay.model import Kind
 
 _T = TypeVar("_T")
@@ -22,9 +22,10 @@ Stored = int | float | str | bytes | None
 def session_for(frame: FrameType | None) -> Session | None:
     """Return the session that wants the reads of the code in `frame`; None outside a run and for libraries' code."""
     here = current.get()
-    if here is None or here[0].closed or not callers.is_application(frame):
-        return None
-    return here[0]
+    if here is None:  # outside any declared run there may be an implicit one
+        here = active() if callers.is_application(frame) else None
+        return None if here is None else here[0]
+    return None if here[0].closed or not callers.is_application(frame) else here[0]
 
 
 def taken(

@@ -35,11 +35,13 @@ _suppressed: Callable[[], bool] | None = None
 
 
 def active() -> tuple[Session, Place] | None:
-    """Return the session and place of the running code, for bulk reads: None outside a run or in a closed one."""
+    """Return the session and place of the running code, for what opens no run: None outside one or in a closed one."""
     if not live_sessions:
         return None
     here = current.get()
-    return None if here is None or here[0].closed else here
+    if here is None:
+        return None if _implicit is None else _implicit(False)
+    return None if here[0].closed else here
 
 
 def active_for_call(*, opens: bool = True) -> tuple[Session, Place] | None:

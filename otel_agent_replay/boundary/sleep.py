@@ -1,7 +1,8 @@
 """Waits of the application: `time.sleep` and `asyncio.sleep` as crossings of kind sleep.
 
 Live they wait; from a tape they take no time, and end in the recorded order. The event loop's timers are
-untouched, so nothing hangs. A wait of zero is a yield to others, not a wait, and is left alone.
+untouched, so nothing hangs. A wait of zero is a yield to others, not a wait, and is left alone. A client's waits
+between its tries are not recorded, but nobody waits for them in a replay either.
 """
 
 from __future__ import annotations
@@ -12,15 +13,26 @@ import inspect
 import sys
 import time
 from collections.abc import Coroutine
+from types import FrameType
 from typing import Any
 
 from otel_agent_replay.boundary import session as _session
-from otel_agent_replay.boundary.callers import is_application
+from otel_agent_replay.boundary.callers import is_application, waits_between_tries
 from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.hooks import Hooks, looks_like
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.tools import error_outcome
-from otel_agent_replay.model import Call, CoverageEntry, Kind, MediaType, Outcome, OutcomeStatus, Payload, SideEffect
+from otel_agent_replay.model import (
+    AnswerSource,
+    Call,
+    CoverageEntry,
+    Kind,
+    MediaType,
+    Outcome,
+    OutcomeStatus,
+    Payload,
+    SideEffect,
+)
 from otel_agent_replay.payload.codec import encode
 from otel_agent_replay.payload.failure import rebuild
 
@@ -52,9 +64,11 @@ def uninstall() -> None:
 @looks_like(_time_sleep)
 def sleep(seconds: Any, /) -> None:
     """Wait, or in a replay not."""
-    here = _session.active() if _session.live_sessions else None
-    if here is None or not _is_wait(seconds) or not is_application(_getframe(1)):
+    here = _session.active() if _session.live_sessions and _is_wait(seconds) else None
+    if here is None:
         return _time_sleep(seconds)
+    if not is_application(_getframe(1)):
+        return _time_sleep(0 if _is_instant(here[0], _getframe(1)) else seconds)
     crossing = _begin(here, "time.sleep", seconds)
     if crossing.answer is not None:
         crossing.settle()
@@ -71,9 +85,12 @@ def sleep(seconds: Any, /) -> None:
 @looks_like(_asyncio_sleep)
 def sleep_in_task(delay: Any, result: Any = None) -> Coroutine[Any, Any, Any]:
     """Return a coroutine that waits, or in a replay only lets others run; who called is known only now."""
-    if _session.live_sessions and _is_wait(delay) and _session.active() and is_application(_getframe(1)):
+    here = _session.active() if _session.live_sessions and _is_wait(delay) else None
+    if here is None:
+        return _asyncio_sleep(delay, result)
+    if is_application(_getframe(1)):
         return _cross(delay, result)
-    return _asyncio_sleep(delay, result)
+    return _asyncio_sleep(0 if _is_instant(here[0], _getframe(1)) else delay, result)
 
 
 # What `asyncio.iscoroutinefunction` and, where there is a way, `inspect.iscoroutinefunction` look at.
@@ -104,6 +121,12 @@ async def _cross(delay: Any, result: Any) -> Any:
     else:
         _serve(crossing)
     return result
+
+
+def _is_instant(session: Session, frame: FrameType) -> bool:
+    """Whether a library's wait is a client's between two tries of a session that never sleeps live."""
+    never_live = AnswerSource.LIVE not in session.mode.sources(Kind.SLEEP, SideEffect.NONE)
+    return never_live and waits_between_tries(frame)
 
 
 def _is_wait(seconds: Any) -> bool:

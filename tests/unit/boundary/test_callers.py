@@ -126,10 +126,12 @@ def test_the_package_of_a_decorated_agent_can_be_added():
 
 
 def test_a_part_of_ourselves_can_be_listed():
-    """An agent that ships inside this package is an application when it is listed."""
-    filename = os.path.join(os.path.dirname(os.path.dirname(callers.__file__)), "demo", "agent.py")
+    """Our demo's agent is an application; another part of ourselves is one when it is listed."""
+    package = os.path.dirname(os.path.dirname(callers.__file__))
+    assert _judged(os.path.join(package, "demo", "support_agent.py")) is True
+    filename = os.path.join(package, "examples", "agent.py")
     assert _judged(filename) is False
-    count_as_application("otel_agent_replay.demo")
+    count_as_application("otel_agent_replay.examples")
     assert _judged(filename) is True
 
 

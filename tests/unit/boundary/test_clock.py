@@ -15,6 +15,8 @@ from datetime import date, datetime, timedelta, timezone
 import pytest
 
 from otel_agent_replay.boundary import clock, sleep
+from otel_agent_replay.boundary.policy import RECORD
+from otel_agent_replay.boundary.session import set_call_context
 from otel_agent_replay.errors import ReplayDeparture
 from otel_agent_replay.model import Kind, OutcomeStatus
 
@@ -308,6 +310,26 @@ def test_a_librarys_sleep_is_left_alone(stage, library):
     assert stage.observer.crossings == []
 
 
+def test_a_clients_wait_between_tries_is_instant_in_a_replay(stage, library):
+    """A model client that backs off does so when recorded; in a replay nobody waits for it."""
+    client = library(
+        "import asyncio, time\n"
+        "def back_off(): time.sleep(0.05)\n"
+        "async def later(): return await asyncio.sleep(0.05, 3)",
+        "openai",
+    )
+
+    def agent():
+        before = _real["monotonic"]()
+        client.back_off()
+        assert asyncio.run(client.later()) == 3
+        return _real["monotonic"]() - before
+
+    assert stage.record(agent) >= 0.1
+    assert stage.replay(agent) < 0.05
+    assert stage.observer.crossings == []
+
+
 def test_an_interrupted_sleep_keeps_its_error(stage, monkeypatch):
     """A wait that a signal handler broke with an error breaks with the same error again."""
 
@@ -355,3 +377,18 @@ def test_the_dt_itself_is_untouched():
     assert dt.datetime is datetime
     assert type(datetime.now()) is datetime
     assert pickle.loads(pickle.dumps(datetime(2026, 1, 1))) == datetime(2026, 1, 1)
+
+
+def test_reads_of_code_in_an_implicit_run_are_its_own(stage):
+    """Where no agent is declared, what the application reads belongs to the run that its calls have opened."""
+    session = stage.session(RECORD)
+    session.open()
+    set_call_context(implicit=lambda opens: None if opens else (session, session.root), suppressed=None)
+    try:
+        read = time.time()
+    finally:
+        set_call_context(implicit=None, suppressed=None)
+        session.close()
+    assert stage.observer.values == [read]
+    assert time.time() >= read
+    assert len(stage.observer.reads) == 1
