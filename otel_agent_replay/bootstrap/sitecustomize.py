@@ -20,9 +20,19 @@ def _run_next_sitecustomize() -> None:
         spec.loader.exec_module(module)
 
 
+def _configure() -> None:
+    try:
+        from otel_agent_replay.configure import bootstrap
+    except Exception as error:
+        sys.stderr.write(f"agent-replay: cannot be imported here: {type(error).__name__}: {error}\n")
+        if os.environ.get("AGENT_REPLAY_MODE", "record") != "record":
+            sys.stderr.flush()
+            os._exit(125)  # python goes on after a failed sitecustomize: the agent would run live
+        return
+    bootstrap()
+
+
 try:
     _run_next_sitecustomize()
 finally:
-    from otel_agent_replay.configure import bootstrap
-
-    bootstrap()
+    _configure()

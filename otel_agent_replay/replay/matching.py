@@ -275,6 +275,16 @@ def explain_read(
     return ReplayDeparture(step=step, path=path, expected=expected, came=f"{kind.value} {name}")
 
 
+def value_differences(old: bytes, new: bytes) -> list[str]:
+    """Return where two typed values differ, one line a place."""
+    return (_json_differences(old, new) or [])[:_MOST_DIFFERENCES]
+
+
+def without_addresses(text: str) -> str:
+    """Return the text with memory addresses made equal."""
+    return _ADDRESS.sub(b"0x", text.encode("utf-8", "surrogatepass")).decode("utf-8", "surrogatepass")
+
+
 def _json_differences(old: bytes, new: bytes) -> list[str] | None:
     """Return the structural differences, or None when one of the two is not JSON after all."""
     try:

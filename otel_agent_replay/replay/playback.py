@@ -101,6 +101,9 @@ class Playback:
         """Return the departure of a call or bulk read that the tape does not hold, and stop the replay with it."""
         if self.interrupt is not None:
             return self.interrupt
+        if self.tape.died and next(self.tape.left(), None) is None:
+            what = matching.describe(call) if call is not None else f"a read of {read[1] if read else 'nothing'}"
+            return self.stop(TapeEnded(self.tape.steps, f"after the last recorded step, before {what}"))
         if call is not None:
             return self.stop(self._explain(call, place))
         if read is None:

@@ -13,7 +13,19 @@ from collections import deque
 from collections.abc import Iterator
 
 from otel_agent_replay.errors import DamagedRecording, MissingPayload
-from otel_agent_replay.model import EMPTY_DIGEST, Call, Kind, Node, Outcome, Payload, Read, RecordedRun, digest_of
+from otel_agent_replay.model import (
+    CLIENT_STRAND,
+    EMPTY_DIGEST,
+    Call,
+    Kind,
+    Node,
+    Outcome,
+    OutcomeStatus,
+    Payload,
+    Read,
+    RecordedRun,
+    digest_of,
+)
 
 Path = tuple[str, ...]
 _NUMBER = re.compile(r"#\d+\Z")
@@ -122,6 +134,12 @@ class Tape:
                 same.append(entry)
 
     @property
+    def died(self) -> bool:
+        """Whether the recorded process died before the run ended."""
+        outcome = None if self.root is None else self.root.outcome
+        return outcome is None or outcome.status is OutcomeStatus.PENDING
+
+    @property
     def steps(self) -> int:
         """How many steps the recording has, those below an answered crossing left out."""
         return sum(1 for entry in self.entries if not entry.below)
@@ -210,8 +228,18 @@ class Tape:
             node = self._with_reads.get(place)
             if node is None:
                 return None
-            reads = self._reads[place] = _Reads(sorted(node.reads, key=lambda read: read.sequence))
+            made_here = [read for read in node.reads if read.strand != CLIENT_STRAND]
+            reads = self._reads[place] = _Reads(sorted(made_here, key=lambda read: read.sequence))
         return reads
+
+    def client_environment(self) -> dict[str, str | None]:
+        """Return the model clients' variables as they were when the run began; None for a masked one."""
+        reads = () if self.root is None else self.root.reads
+        return {
+            read.name[len("os.environ[") : -1]: None if read.masked else str(read.value)
+            for read in reads
+            if read.strand == CLIENT_STRAND and read.kind is Kind.ENV and read.name.startswith("os.environ[")
+        }
 
     def outcome(self, entry: Entry) -> Outcome:
         """Return the recorded outcome with its bytes. Raises MissingPayload, DamagedRecording."""
@@ -243,17 +271,21 @@ class Tape:
         except (MissingPayload, DamagedRecording):
             return None
 
-    def loaded(self, payload: Payload, entry: Entry, what: str) -> Payload:
+    def loaded(self, payload: Payload, entry: Entry | None, what: str) -> Payload:
         """Return the payload with its bytes, proved by the digest. Raises MissingPayload, DamagedRecording."""
         if payload.data is not None:
             return payload
         digest = payload.digest
         data = b"" if digest == EMPTY_DIGEST else self._payload(digest)
         if data is None:
-            raise MissingPayload(digest, f"{what} of step {entry.node.step}")
+            raise MissingPayload(digest, _wanted_for(entry, what))
         if digest_of(data) != digest:
-            raise DamagedRecording(f"payload {digest.hex()[:16]} ({what} of step {entry.node.step}) was altered")
+            raise DamagedRecording(f"payload {digest.hex()[:16]} ({_wanted_for(entry, what)}) was altered")
         return Payload(digest, data, payload.media_type, len(data))
+
+
+def _wanted_for(entry: Entry | None, what: str) -> str:
+    return f"{what} of the run" if entry is None else f"{what} of step {entry.node.step}"
 
 
 def unnumbered(path: Path) -> Path:

@@ -1,0 +1,177 @@
+"""What a replaying process does at its start and at its end: tapes, walls, and the verdict in a file."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from otel_agent_replay.errors import CannotJudge, ConfigurationError
+from otel_agent_replay.model import RecordedRun
+from otel_agent_replay.replay import fence as in_process
+from otel_agent_replay.replay import isolation
+from otel_agent_replay.replay.fence import Fence
+from otel_agent_replay.replay.open_sockets import shut_open_sockets
+from otel_agent_replay.replay.runs import Closer, Opener, ReplayRuns
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.verdict import RefusedAttempt, ReplayVerdict, losses_told
+
+ENTRY_MODULE = "otel_agent_replay.replay.entry"
+_MOST_SIBLINGS = 500
+_PLACEHOLDER = "replay-placeholder"  # stands for a secret: clients want one, and nothing is sent
+
+
+class ReplaySettings(Protocol):
+    """The options that a replaying child reads; `settings.Settings` has them."""
+
+    @property
+    def lake(self) -> Path:
+        """The folder of the lake."""
+
+    @property
+    def run(self) -> str:
+        """The run to replay: an id or a unique prefix."""
+
+    @property
+    def report(self) -> Path | None:
+        """Where the verdict goes."""
+
+    @property
+    def isolate(self) -> bool:
+        """Whether the kernel fence is wanted."""
+
+    @property
+    def allow(self) -> tuple[str, ...]:
+        """Endpoints that may be reached."""
+
+    @property
+    def volatile(self) -> tuple[str, ...]:
+        """JSON paths that are not compared."""
+
+
+class Recording(Protocol):
+    """Who records the replay as a run of its own; `capture.runs.RecordingRuns` is one."""
+
+    @property
+    def open(self) -> Opener:
+        """What opens a session."""
+
+    @property
+    def close(self) -> Closer:
+        """What closes it."""
+
+
+def activate(settings: ReplaySettings, recording: Recording) -> ReplayRuns:
+    """Make this process a replay of `settings.run`: load the tapes, put up the walls, return the run factory.
+
+    The verdict is written to `settings.report` whenever the wanted run ends, and again at exit. Raises
+    RecordingError, CannotJudge or ConfigurationError; the caller must then end the process.
+    """
+    if settings.isolate and settings.allow:
+        raise ConfigurationError("--isolate shuts the network as a whole: it cannot be combined with --allow")
+    recordings, target = _recordings(settings)
+    _restore_client_environment(target)
+    walls = _Walls(settings)
+
+    reporter = _Reporter(settings.report, walls)
+    runs = ReplayRuns(
+        recordings,
+        target=target.run.run_id,
+        opener=recording.open,
+        closer=recording.close,
+        volatile=settings.volatile,
+        starting=walls.forbid_exec,
+        judged=reporter.write,
+    )
+    reporter.runs = runs
+    walls.put_up(runs)
+    for line in losses_told(target.losses):
+        sys.stderr.write(f"agent-replay: this recording is lossy: {line}\n")
+    atexit.register(reporter.write)
+    return runs
+
+
+def _recordings(settings: ReplaySettings) -> tuple[list[RecordedRun], RecordedRun]:
+    from otel_agent_replay.lake.catalog import Lake
+
+    lake = Lake(settings.lake)
+    run_id = lake.find(settings.run)
+    target = lake.load(run_id)
+    if ENTRY_MODULE in sys.orig_argv:
+        return [target], target
+    siblings: Sequence[bytes] = lake.siblings(run_id)
+    if len(siblings) > _MOST_SIBLINGS:
+        raise CannotJudge(
+            f"run {run_id.hex()} was recorded by a process that made {len(siblings)} runs: it cannot be replayed by "
+            "its command. Replay the run alone with --entry pkg.mod:func"
+        )
+    return [target if one == run_id else lake.load(one) for one in siblings], target
+
+
+def _restore_client_environment(target: RecordedRun) -> None:
+    """Give the model clients what they read when the run was recorded; a secret's place is held by a word."""
+    for name, value in Tape(target).client_environment().items():
+        if value is not None:
+            os.environ[name] = value
+        else:
+            os.environ.setdefault(name, _PLACEHOLDER)
+
+
+class _Walls:
+    """The fences of this process."""
+
+    def __init__(self, settings: ReplaySettings) -> None:
+        self._settings = settings
+        self._fence = Fence(allow=settings.allow)
+        self._kernel = False
+        self._closed_sockets: tuple[str, ...] = ()
+        self._missing = ""
+
+    def put_up(self, runs: ReplayRuns) -> None:
+        if self._settings.isolate:
+            self._missing = isolation.why_not()
+            if not self._missing:
+                isolation.apply_kernel_fence()
+                self._kernel = True
+        self._closed_sockets = shut_open_sockets()
+        self._fence.refused = runs.refused
+        self._fence.install()
+
+    def forbid_exec(self) -> None:
+        self._fence.forbid_exec()
+        if self._kernel:
+            isolation.forbid_exec()
+
+    def told_in(self, verdict: ReplayVerdict) -> ReplayVerdict:
+        """Return the verdict with the walls that stood and what they refused."""
+        standing = in_process.NAME
+        if self._kernel:
+            fences: tuple[str, ...] = (standing, isolation.NAME)
+        elif self._missing:
+            fences = (f"{standing} only: {self._missing}",)
+        else:
+            fences = (f"{standing} only",)
+        attempts = tuple(RefusedAttempt(one.what, one.location, one.in_run) for one in self._fence.attempts)
+        return replace(verdict, fences=fences, attempts=attempts, closed_sockets=self._closed_sockets)
+
+
+class _Reporter:
+    """Writes the verdict. A forked child writes nothing: the report is its parent's."""
+
+    def __init__(self, path: Path | None, walls: _Walls) -> None:
+        self._path = path
+        self._walls = walls
+        self._process = os.getpid()
+        self.runs: ReplayRuns | None = None
+
+    def write(self, _latest: ReplayVerdict | None = None) -> None:
+        if self._path is None or self.runs is None or os.getpid() != self._process:
+            return
+        try:
+            self._walls.told_in(self.runs.verdict()).write(self._path)
+        except OSError as error:
+            sys.stderr.write(f"agent-replay: the verdict could not be written to {self._path}: {error}\n")

@@ -1,0 +1,102 @@
+"""`python -m otel_agent_replay.replay.entry pkg.mod:func`: call an agent with its recorded input.
+
+Runs in the child that `launch.replay_entry` starts, which its start-up shim has made a replay already. The
+function is named by the person who replays, never by the recording.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from otel_agent_replay.boundary.runs import run_factory
+from otel_agent_replay.errors import CannotJudge, ConfigurationError
+from otel_agent_replay.model import RecordedRun
+from otel_agent_replay.payload.codec import decode
+from otel_agent_replay.replay.runs import ReplayRuns
+from otel_agent_replay.replay.tape import Tape
+
+
+def load_entry(entry: str) -> Callable[..., Any]:
+    """Return the function that `pkg.mod:qualified.name` names. Raises ConfigurationError, or what its import raises."""
+    module_name, _, qualified = entry.partition(":")
+    if not module_name or not qualified:
+        raise ConfigurationError(f"entry {entry!r} is not like pkg.mod:func")
+    found: Any = importlib.import_module(module_name)
+    for part in qualified.split("."):
+        if not hasattr(found, part):
+            raise ConfigurationError(f"module {module_name!r} has no {qualified!r}")
+        found = getattr(found, part)
+    if not callable(found):
+        raise ConfigurationError(f"{entry!r} is not a function")
+    function: Callable[..., Any] = found
+    return function
+
+
+def recorded_arguments(recorded: RecordedRun, function: Callable[..., Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the recorded input as positional and named arguments of `function`.
+
+    Raises CannotJudge when the input was not kept or cannot be called with.
+    """
+    tape = Tape(recorded)
+    call = None if tape.root is None else tape.root.call
+    if call is None:
+        raise CannotJudge("the input of this run was not recorded: replay it by its command")
+    named = decode(tape.loaded(call.request, None, "input").data or b"{}")
+    if not isinstance(named, dict):
+        raise CannotJudge("the input of this run is not a set of named arguments: replay it by its command")
+    extra = named.pop("*args", None)
+    positional: list[Any] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            break
+        if parameter.name not in named or parameter.kind in (parameter.KEYWORD_ONLY, parameter.VAR_KEYWORD):
+            continue
+        if extra is not None or parameter.kind is parameter.POSITIONAL_ONLY:
+            positional.append(named.pop(parameter.name))
+    return [*positional, *(extra or ())], named
+
+
+def call_entry(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
+    """Call it and use its result as a caller would: awaited, or iterated to its end."""
+    result = function(*args, **kwargs)
+    if inspect.isawaitable(result):
+        asyncio.run(_awaited(result))
+    elif inspect.isasyncgen(result):
+        asyncio.run(_exhausted(result))
+    elif inspect.isgenerator(result):
+        for _ in result:
+            pass
+
+
+async def _awaited(result: Any) -> None:
+    await result
+
+
+async def _exhausted(result: Any) -> None:
+    async for _ in result:
+        pass
+
+
+def main(arguments: list[str]) -> int:
+    """Replay; the verdict goes where the start-up shim was told. Returns 125 when this process is no replay."""
+    runs = run_factory()
+    if len(arguments) != 1 or not isinstance(runs, ReplayRuns):
+        sys.stderr.write("agent-replay: this module is started by `agent-replay replay RUN --entry pkg.mod:func`\n")
+        return 125
+    if str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))
+    recorded = runs.only_target()
+    function = load_entry(arguments[0])
+    args, kwargs = recorded_arguments(recorded, function)
+    call_entry(function, args, kwargs)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,171 @@
+"""Starting a replay in a child process and reading its verdict.
+
+The child's interpreter is made a replay by our `sitecustomize` shim before any of its own code runs. Its
+output passes through. Whatever ends without a verdict cannot be judged.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from otel_agent_replay import bootstrap
+from otel_agent_replay.errors import ConfigurationError, RecordingError
+from otel_agent_replay.model import Run
+from otel_agent_replay.replay.child import ENTRY_MODULE
+from otel_agent_replay.replay.verdict import ReplayVerdict, VerdictStatus
+
+_DECLARED = re.compile(r"[\w.]+:[\w.<>]+\Z")
+_DEAF = re.compile(r"-[A-Za-z]*[IES][A-Za-z]*\Z")  # Python options that leave our start-up shim out
+_WITH_VALUE = ("-c", "-m", "-W", "-X")
+_OF_PARENT = frozenset(
+    f"AGENT_REPLAY_{option}"
+    for option in ("MODE", "RUN", "REPORT", "ISOLATE", "ALLOW", "VOLATILE", "PROCESS_RUN", "SEAL", "ENABLED", "LAKE")
+)
+
+
+def replay_command(
+    run: Run,
+    argv: Sequence[str],
+    *,
+    lake: Path,
+    isolate: bool = False,
+    allow: Sequence[str] = (),
+    volatile: Sequence[str] = (),
+    process_run: bool | None = None,
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    timeout_s: float | None = None,
+) -> ReplayVerdict:
+    """Replay `run` by starting the command that was recorded; return the verdict.
+
+    `lake` holds the run, sealed. `process_run` tells that the whole process was recorded as one run (None: seen
+    from the run's entry). `environment` and `directory` are the child's (default: ours). After `timeout_s` the
+    child is killed. Raises ConfigurationError for a command that cannot become a replay.
+    """
+    if not argv:
+        raise ConfigurationError("no command to replay with: give the one that was recorded, after `--`")
+    _refuse_deaf(argv)
+    with tempfile.TemporaryDirectory(prefix="agent-replay-") as folder:
+        report = Path(folder) / "verdict.json"
+        child = _environment(run, os.environ if environment is None else environment)
+        child.update(
+            AGENT_REPLAY_MODE="exact",
+            AGENT_REPLAY_RUN=run.run_id.hex(),
+            AGENT_REPLAY_LAKE=str(Path(lake).resolve()),
+            AGENT_REPLAY_REPORT=str(report),
+            AGENT_REPLAY_ISOLATE="true" if isolate else "false",
+            AGENT_REPLAY_SEAL="off",
+            AGENT_REPLAY_PROCESS_RUN=str(is_process_run(run) if process_run is None else process_run).lower(),
+        )
+        if allow:
+            child["AGENT_REPLAY_ALLOW"] = ",".join(allow)
+        if volatile:
+            child["AGENT_REPLAY_VOLATILE"] = ",".join(volatile)
+        status = _wait(argv, child, directory, timeout_s)
+        return _verdict(run, report, status, timeout_s)
+
+
+def replay_entry(
+    run: Run,
+    entry: str,
+    *,
+    lake: Path,
+    isolate: bool = False,
+    allow: Sequence[str] = (),
+    volatile: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    timeout_s: float | None = None,
+) -> ReplayVerdict:
+    """Replay `run` alone by calling `pkg.mod:func` with the recorded input; return the verdict."""
+    return replay_command(
+        run,
+        [sys.executable, "-m", ENTRY_MODULE, entry],
+        lake=lake,
+        isolate=isolate,
+        allow=allow,
+        volatile=volatile,
+        process_run=False,
+        environment=environment,
+        directory=directory,
+        timeout_s=timeout_s,
+    )
+
+
+def is_process_run(run: Run) -> bool:
+    """Return whether the run is a whole process's (`agent-replay record`), not a declared agent's."""
+    return bool(run.entry) and _DECLARED.match(run.entry) is None
+
+
+def _environment(run: Run, base: Mapping[str, str]) -> dict[str, str]:
+    """Return the child's environment: no option of a replay around us, our shim first on the path, the hash seed."""
+    child = {name: value for name, value in base.items() if name not in _OF_PARENT}
+    shim = str(Path(bootstrap.__file__).parent)
+    rest = [entry for entry in child.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != shim]
+    child["PYTHONPATH"] = os.pathsep.join([shim, *rest])
+    if run.hash_seed.isdecimal():
+        child["PYTHONHASHSEED"] = run.hash_seed
+    return child
+
+
+def _refuse_deaf(argv: Sequence[str]) -> None:
+    """Refuse a Python that would ignore the shim: it would run the agent live."""
+    if not Path(argv[0]).name.lower().startswith("python"):
+        return
+    for argument in argv[1:]:
+        if not argument.startswith("-") or argument in _WITH_VALUE:
+            return
+        if _DEAF.match(argument):
+            raise ConfigurationError(
+                f"`{argv[0]} {argument}` ignores PYTHONPATH or sitecustomize: the replay could not be set up, and the "
+                "agent would run live; leave the option out"
+            )
+
+
+def _wait(
+    argv: Sequence[str], environment: Mapping[str, str], directory: Path | None, timeout_s: float | None
+) -> int | None:
+    """Return the child's exit status (negative: a signal), or None when it had to be killed."""
+    try:
+        process = subprocess.Popen(list(argv), env=dict(environment), cwd=directory)
+    except OSError as error:
+        raise ConfigurationError(f"the command {argv[0]!r} cannot be started: {error}") from error
+    try:
+        return process.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+        return None
+    except KeyboardInterrupt:
+        process.send_signal(signal.SIGINT)
+        return process.wait()
+
+
+def _verdict(run: Run, report: Path, status: int | None, timeout_s: float | None) -> ReplayVerdict:
+    if report.exists():
+        try:
+            found = ReplayVerdict.read(report)
+        except (OSError, RecordingError) as error:
+            return _unknown(run, f"the replay's report cannot be read: {error}", status)
+        return replace(found, child_exit=status)
+    if status is None:
+        return _unknown(run, f"the replay did not end within {timeout_s} s and was killed", status)
+    if status < 0:
+        return _unknown(run, f"the replaying process was killed by signal {-status} before it could report", status)
+    return _unknown(
+        run,
+        f"the replaying process ended with status {status} and no report: was it a Python that could be set up?",
+        status,
+    )
+
+
+def _unknown(run: Run, reason: str, status: int | None) -> ReplayVerdict:
+    return ReplayVerdict(VerdictStatus.CANNOT_JUDGE, run.run_id.hex(), run.agent, reason=reason, child_exit=status)

@@ -1,0 +1,279 @@
+"""A recorded run is replayed in a child process, by its command or by its entry, and judged."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from otel_agent_replay import bootstrap
+from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.export.sealer import seal
+from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.replay import isolation
+from otel_agent_replay.replay.launch import replay_command, replay_entry
+from otel_agent_replay.replay.verdict import VerdictStatus
+
+AGENT = """
+import os, random, socket, sys, time, uuid, asyncio
+import otel_agent_replay as replay
+
+@replay.tool(side_effect="read")
+def price(item):
+    with open(os.environ["LIVE_LOG"], "a") as log:
+        log.write("price\\n")
+    return {"item": item, "cents": random.randrange(10_000)}
+
+@replay.tool(side_effect="write")
+def refund(order, cents):
+    with open(os.environ["LIVE_LOG"], "a") as log:
+        log.write("refund\\n")
+    return f"refunded {cents} of {order}"
+
+@replay.agent
+def support(question, *, order="o-1"):
+    key = uuid.uuid4().hex
+    found = price(os.environ.get("ITEM", "lamp"))
+    time.sleep(0.05)
+    #ESCAPE
+    return [question, key, time.time(), refund(f"{order}-{random.random()}", found["cents"])]
+
+@replay.agent(name="other")
+async def other():
+    await asyncio.sleep(0.01)
+    return price("chair")["cents"]
+
+if __name__ == "__main__":
+    asyncio.run(other())
+    print(support("where is my money?", order="o-7"))
+"""
+
+
+class Recorded:
+    """An agent's script, its lake, and what its tools did live."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.script = folder / "helpdesk.py"
+        self.script.write_text(AGENT)
+        self.lake = folder / "lake"
+        self.log = folder / "live.log"
+        root = str(Path(bootstrap.__file__).parents[2])
+        self.environment = {**os.environ, "LIVE_LOG": str(self.log), "PYTHONPATH": root}
+
+    def record(self):
+        shim = str(Path(bootstrap.__file__).parent)
+        environment = {
+            **self.environment,
+            "AGENT_REPLAY_LAKE": str(self.lake),
+            "AGENT_REPLAY_SEAL": "off",
+            "PYTHONHASHSEED": "7",
+            "PYTHONPATH": os.pathsep.join((shim, self.environment["PYTHONPATH"])),
+        }
+        done = subprocess.run(
+            [sys.executable, str(self.script)],
+            env=environment,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert seal(self.lake).open_segments == 0
+        runs = {summary.run.agent: summary.run for summary in Lake(self.lake).runs()}
+        self.lived = self.log.read_text()
+        return runs
+
+    def edit(self, old, new):
+        text = self.script.read_text()
+        assert old in text
+        self.script.write_text(text.replace(old, new))
+
+    def replay(self, run, **options):
+        return replay_command(
+            run, [sys.executable, str(self.script)], lake=self.lake, environment=self.environment,
+            directory=self.folder, timeout_s=60, **options,
+        )  # fmt: skip
+
+    def replay_entry(self, run, entry, **options):
+        return replay_entry(
+            run, entry, lake=self.lake, environment=self.environment, directory=self.folder, timeout_s=60, **options
+        )
+
+
+@pytest.fixture
+def recorded(tmp_path):
+    return Recorded(tmp_path)
+
+
+def test_unchanged_command_is_the_same(recorded):
+    """Replaying the recorded command gives the same run: nothing runs live, the output is equal, walls are named."""
+    runs = recorded.record()
+    verdict = recorded.replay(runs["support"])
+    assert verdict.status is VerdictStatus.SAME, verdict.to_json()
+    assert verdict.exit_code == 0
+    assert verdict.output_same is True
+    assert verdict.input_same is True
+    assert verdict.steps_replayed == verdict.steps_recorded == 3
+    assert verdict.never_asked == ()
+    assert verdict.reads_never_made == 0
+    assert verdict.fences == ("in-process only",)
+    assert [(one.agent, one.status) for one in verdict.others] == [("other", VerdictStatus.SAME)]
+    assert recorded.log.read_text() == recorded.lived
+
+
+@pytest.mark.skipif(not isolation.available(), reason=isolation.why_not() or "available")
+def test_isolated_replay_says_which_walls_stood(recorded):
+    """With `isolate` the kernel fence stands around the same replay."""
+    runs = recorded.record()
+    verdict = recorded.replay(runs["support"], isolate=True)
+    assert verdict.status is VerdictStatus.SAME, verdict.to_json()
+    assert verdict.fences == ("in-process", "kernel (seccomp)")
+
+
+def test_replay_is_recorded_and_linked(recorded):
+    """The replay is a run of its own in the lake, marked as a replay of its origin."""
+    runs = recorded.record()
+    verdict = recorded.replay(runs["support"])
+    seal(recorded.lake)
+    copy = Lake(recorded.lake).load(bytes.fromhex(verdict.replay_run_id)).run
+    assert copy.replay
+    assert copy.mode == "exact"
+    assert copy.origin_run_id == runs["support"].run_id
+
+
+def test_changed_argument_departs(recorded):
+    """A changed tool argument stops the replay at its step, with its path."""
+    runs = recorded.record()
+    recorded.edit('"ITEM", "lamp"', '"ITEM", "lamb"')
+    verdict = recorded.replay(runs["support"])
+    assert verdict.status is VerdictStatus.DEPARTED, verdict.to_json()
+    assert verdict.exit_code == 1
+    assert verdict.departure.step == 1
+    assert verdict.departure.differences == ("item: 'lamp' -> 'lamb'",)
+    assert recorded.log.read_text() == recorded.lived
+
+
+def test_agent_that_swallows_everything_has_departed_all_the_same(recorded):
+    """Though the agent catches BaseException around the changed call, the verdict is a departure."""
+    runs = recorded.record()
+    recorded.edit(
+        'found = price(os.environ.get("ITEM", "lamp"))',
+        'try:\n        found = price("lamb")\n    except BaseException:\n        return "fine"',
+    )
+    verdict = recorded.replay(runs["support"])
+    assert verdict.status is VerdictStatus.DEPARTED
+    assert verdict.departure.differences == ("item: 'lamp' -> 'lamb'",)
+
+
+def test_left_out_call_departs(recorded):
+    """A recorded call that the replay never asked for is a departure that names it."""
+    runs = recorded.record()
+    recorded.edit("    time.sleep(0.05)\n", "")
+    verdict = recorded.replay(runs["support"])
+    assert verdict.status is VerdictStatus.DEPARTED
+    assert verdict.departure.message.startswith("step 2 was never asked for: sleep time.sleep")
+    assert [missed.step for missed in verdict.never_asked] == [2]
+
+
+def test_changed_output_departs(recorded):
+    """The same steps with another outcome are a departure of the outcome."""
+    runs = recorded.record()
+    recorded.edit("return [question, key", "return [question.upper(), key")
+    verdict = recorded.replay(runs["support"])
+    assert verdict.status is VerdictStatus.DEPARTED
+    assert verdict.output_same is False
+    assert verdict.output_differences == ("[0]: 'where is my money?' -> 'WHERE IS MY MONEY?'",)
+
+
+def test_way_out_is_a_departure_with_its_place(recorded):
+    """A socket opened by the changed agent is refused, and named with file and line."""
+    runs = recorded.record()
+    recorded.edit("#ESCAPE", 'socket.create_connection(("127.0.0.1", 9))')
+    line = next(n for n, text in enumerate(recorded.script.read_text().splitlines(), 1) if "127.0.0.1" in text)
+    verdict = recorded.replay(runs["support"])
+    assert verdict.status is VerdictStatus.DEPARTED
+    assert verdict.attempts[0].what == "connect to 127.0.0.1:9"
+    assert verdict.attempts[0].location == f"{recorded.script}:{line}"
+
+
+@pytest.mark.parametrize("agent", ["support", "other"])
+def test_entry_replays_one_run_alone(recorded, agent):
+    """`--entry` calls the agent with its recorded input; the other runs of its process are not needed."""
+    runs = recorded.record()
+    verdict = recorded.replay_entry(runs[agent], f"helpdesk:{agent}")
+    assert verdict.status is VerdictStatus.SAME, verdict.to_json()
+    assert verdict.others == ()
+    assert recorded.log.read_text() == recorded.lived
+
+
+def test_process_that_dies_without_a_word_cannot_be_judged(recorded):
+    """A replay that ends in `os._exit` inside the run is not judged, and the exit status is told."""
+    runs = recorded.record()
+    recorded.edit("#ESCAPE", "os._exit(3)")
+    verdict = recorded.replay(runs["support"])
+    assert verdict.status is VerdictStatus.CANNOT_JUDGE
+    assert verdict.exit_code == 125
+    assert verdict.child_exit == 3
+
+
+def test_command_that_starts_no_such_run_cannot_be_judged(recorded):
+    """Another command than the recorded one is not judged."""
+    runs = recorded.record()
+    verdict = replay_command(
+        runs["support"], [sys.executable, "-c", "print(1)"], lake=recorded.lake,
+        environment=recorded.environment, directory=recorded.folder, timeout_s=60,
+    )  # fmt: skip
+    assert verdict.status is VerdictStatus.CANNOT_JUDGE
+    assert "never started a run of agent 'support'" in verdict.reason
+
+
+def test_run_that_is_not_on_the_tape_departs(recorded):
+    """One agent run more than recorded does not go live."""
+    runs = recorded.record()
+    recorded.edit("    asyncio.run(other())\n", "    asyncio.run(other())\n    asyncio.run(other())\n")
+    verdict = recorded.replay(runs["support"])
+    assert verdict.status is VerdictStatus.DEPARTED
+    assert verdict.departure.came == "a run of agent 'other' that is not on the tape"
+    assert recorded.log.read_text() == recorded.lived
+
+
+def test_python_that_ignores_the_shim_is_refused(recorded):
+    """`python -I` would run the agent live: it is not even started."""
+    runs = recorded.record()
+    with pytest.raises(ConfigurationError, match="would run live"):
+        replay_command(runs["support"], [sys.executable, "-I", str(recorded.script)], lake=recorded.lake)
+    assert recorded.log.read_text() == recorded.lived
+
+
+def test_another_sitecustomize_still_runs(recorded):
+    """The shim runs the next `sitecustomize` on the path first."""
+    runs = recorded.record()
+    beside = recorded.folder / "site"
+    beside.mkdir()
+    (beside / "sitecustomize.py").write_text(
+        textwrap.dedent(
+            """
+            import os
+            open(os.environ["SITE_LOG"], "a").write("ran")
+            """
+        )
+    )
+    recorded.environment["SITE_LOG"] = str(recorded.folder / "site.log")
+    recorded.environment["PYTHONPATH"] += os.pathsep + str(beside)
+    assert recorded.replay(runs["support"]).status is VerdictStatus.SAME
+    assert (recorded.folder / "site.log").read_text() == "ran"
+
+
+def test_environment_of_a_broken_installation_never_goes_live(recorded):
+    """Where the replay cannot be set up, the process ends before the agent's code."""
+    runs = recorded.record()
+    verdict = replay_command(
+        runs["support"], [sys.executable, str(recorded.script)], lake=recorded.folder / "nowhere",
+        environment=recorded.environment, directory=recorded.folder, timeout_s=60,
+    )  # fmt: skip
+    assert verdict.status is VerdictStatus.CANNOT_JUDGE
+    assert verdict.child_exit == 125
+    assert recorded.log.read_text() == recorded.lived
