@@ -89,6 +89,10 @@ _HIDING = frozenset(
 )
 
 
+_AMBIENT = frozenset({"time", "datetime", "random", "entropy", "numpy.random", "environment"})
+"""Entries of the coverage report without which time or randomness may have decided unseen."""
+
+
 @dataclass(frozen=True, slots=True)
 class Departure:
     """Where the runs part. `counterpart` is what the other run did instead, at the same moment.
@@ -212,7 +216,7 @@ class _Reasoning:
             entry.what
             for run in (self._a, self._b)
             for entry in run.run.coverage.entries
-            if entry.state != "captured" and any(word in entry.what for word in ("clock", "random", "uuid", "time"))
+            if entry.state != "captured" and entry.what in _AMBIENT
         ]
         if uncovered:
             return Cause.AMBIENT, [observed, f"not captured: {', '.join(sorted(set(uncovered)))}"]

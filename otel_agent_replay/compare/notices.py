@@ -62,15 +62,9 @@ def _of_run(name: str, run: RecordedRun, tree: Tree) -> list[Notice]:
         Notice(f"loss_{reason}", name, f"{count} {what} {_REASONS.get(reason, reason)}")
         for (reason, what), count in sorted(lost.items())
     ]
-    uncovered = [entry for entry in run.run.coverage.entries if entry.state != "captured"]
-    notices += [
-        Notice(
-            "not_covered",
-            name,
-            f"{entry.what} was {_STATES.get(entry.state, entry.state)}" + (f": {entry.detail}" if entry.detail else ""),
-        )
-        for entry in uncovered
-    ]
+    uncovered = [entry.what for entry in run.run.coverage.entries if entry.state != "captured"]
+    if uncovered:
+        notices.append(Notice("not_covered", name, f"not captured, or in part: {', '.join(uncovered)}"))
     notices += _incomplete(name, run)
     if tree.orphans:
         notices.append(Notice("orphans", name, f"{tree.orphans} spans without their parent were hung on the run"))
@@ -109,4 +103,3 @@ _REASONS = {
     "late": "came after the run had ended",
     "internal": "were lost by a defect of the recorder",
 }
-_STATES = {"partial": "captured in part", "not_captured": "not captured"}

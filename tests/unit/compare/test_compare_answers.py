@@ -380,3 +380,12 @@ def test_malformed_provider_output_is_compared_as_text():
     broken = replace(payload, data=b'{"choices": [', digest=b"\1" * 32)
     comparison = compare(run(seed=1).model("q", payload).build(), run(seed=2).model("q", broken).build())
     assert comparison.verdict is Verdict.DIFFERENT
+
+
+def test_uncaptured_randomness_is_named_where_nothing_else_explains():
+    """A step that nothing recorded explains, in a run whose random draws were not captured, is not called the code's."""
+    a = run(seed=1).covered("random", "not_captured").tool("x", {}, 1).build()
+    b = run(seed=2).tool("x", {}, 1).tool("y", {}, 2).build()
+    comparison = compare(a, b)
+    assert comparison.departure.cause is Cause.AMBIENT
+    assert [(notice.code, notice.run) for notice in comparison.notices] == [("not_covered", "A")]

@@ -1,0 +1,162 @@
+"""One run on the terminal: its tree of steps, and one step in full."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from rich.text import Text
+
+from otel_agent_replay import semconv
+from otel_agent_replay.compare.tree import TreeNode, build_tree
+from otel_agent_replay.model import (
+    AnswerSource,
+    Kind,
+    Node,
+    OutcomeStatus,
+    Payload,
+    RecordedRun,
+    RecordedSpan,
+    RunStatus,
+)
+from otel_agent_replay.payload.canonical import is_json
+from otel_agent_replay.report import amounts
+from otel_agent_replay.report.safe_text import visible
+from otel_agent_replay.report.terminal import BAD, GOOD, QUIET, STRONG, line
+
+
+def run_lines(recorded: RecordedRun) -> list[Text]:
+    """Return the run as a tree, one line a span."""
+    tree = build_tree(recorded)
+    lines = [_head(recorded)]
+    width = max((len(str(node.node.step)) for node in tree.nodes if node.node and node.node.step), default=1)
+    lines += [_row(node, width) for node in tree.nodes[1:]]
+    if recorded.losses:
+        lines.append(line((f"{sum(loss.count for loss in recorded.losses)} things were lost: show --coverage", BAD)))
+    return lines
+
+
+def _head(recorded: RecordedRun) -> Text:
+    run = recorded.run
+    style = {RunStatus.OK: GOOD}.get(run.status, BAD)
+    steps = sum(1 for node in recorded.nodes if node.step is not None)
+    parts: list[str | tuple[str, str]] = [
+        (run.agent or "spans without an agent", STRONG),
+        "  ",
+        (run.status.value, style),
+        f"  {steps} steps",
+    ]
+    if run.ended_ns:
+        parts.append(f"  {amounts.duration(run.ended_ns - run.started_ns)}")
+    parts.append((f"  run {run.run_id.hex()}", QUIET))
+    if run.replay:
+        parts.append(f"  {run.mode} replay of {run.origin_run_id.hex()}")
+    return line(*parts)
+
+
+def _row(item: TreeNode, width: int) -> Text:
+    recorded = item.recorded
+    if recorded is None:
+        raise AssertionError("only the root may have no span")
+    node, span = recorded.node, recorded.span
+    indent = "  " * item.depth
+    took = amounts.duration(span.end_ns - span.start_ns) if span.end_ns else "never ended"
+    if node is None:
+        return line(" " * width, indent, (f"span {span.name}", QUIET), (f"  {took}", QUIET))
+    step = "" if node.step is None else str(node.step)
+    parts: list[str | tuple[str, str]] = [step.rjust(width), indent, (f"{node.kind} {node.name}", STRONG), f"  {took}"]
+    parts += [f"  {fact}" for fact in _facts(recorded, node)]
+    if node.source is not AnswerSource.LIVE:
+        parts.append((f"  from {node.source}", QUIET))
+    outcome = node.outcome
+    if outcome is not None and outcome.status is not OutcomeStatus.OK:
+        failure = "" if outcome.failure is None else f" {outcome.failure.type}: {outcome.failure.message}"
+        parts.append((f"  {outcome.status}{failure}", BAD))
+    if (node.call and not node.call.round_trips) or (outcome and not outcome.round_trips):
+        parts.append(("  not kept whole", BAD))
+    return line(*parts)
+
+
+def _facts(recorded: RecordedSpan, node: Node) -> Iterator[str]:
+    attributes = recorded.span.attributes
+    if node.kind is Kind.MODEL and semconv.REQUEST_MODEL in attributes:
+        yield str(attributes[semconv.REQUEST_MODEL])
+    read, written = attributes.get(semconv.USAGE_INPUT_TOKENS), attributes.get(semconv.USAGE_OUTPUT_TOKENS)
+    if isinstance(read, (int, float)) and isinstance(written, (int, float)):
+        yield f"{amounts.count(read)} -> {amounts.count(written)} tokens"
+    cost = attributes.get(semconv.COST_USD)
+    if isinstance(cost, (int, float)):
+        yield amounts.money(cost)
+    reasons = attributes.get(semconv.RESPONSE_FINISH_REASONS)
+    if isinstance(reasons, (list, tuple)) and reasons:
+        yield ", ".join(map(str, reasons))
+    if node.outcome is not None and node.outcome.head is not None and node.outcome.head.status != 200:
+        yield f"HTTP {node.outcome.head.status}"
+    if node.call is not None and node.side_effect.value in {"write", "external"}:
+        yield f"side effect {node.side_effect}"
+    if node.reads:
+        yield f"{len(node.reads)} reads"
+
+
+def find_step(recorded: RecordedRun, step: int) -> RecordedSpan | None:
+    """Return the span of a step, None when the run has none of that number."""
+    return next((item for item in recorded.spans if item.node is not None and item.node.step == step), None)
+
+
+def step_lines(recorded: RecordedRun, span: RecordedSpan) -> list[Text]:
+    """Return all that is known of one step: call, answer, reads. Bodies are shown whole."""
+    node = span.node
+    if node is None:
+        raise ValueError("a span of another library is no step")
+    lines = [line((f"step {node.step} · {node.kind} {node.name}", STRONG)), line((f"at {'/'.join(node.path)}", QUIET))]
+    call, outcome = node.call, node.outcome
+    if call is not None:
+        lines.append(line((f"request  side effect {call.side_effect}", STRONG)))
+        if call.head is not None:
+            lines.append(line(f"  {call.head.method} {call.head.url}"))
+            lines += [line((f"  {name}: {value}", QUIET)) for name, value in call.head.headers]
+        lines += _body(recorded, call.request)
+        lines += [line((f"  note: {note}", BAD)) for note in call.notes]
+    if outcome is not None:
+        lines.append(line((f"answer  {outcome.status}, from {node.source}", STRONG)))
+        if outcome.head is not None:
+            lines.append(line(f"  HTTP {outcome.head.status} {outcome.head.reason}, {len(outcome.chunks)} chunks"))
+            lines += [line((f"  {name}: {value}", QUIET)) for name, value in outcome.head.headers]
+        if outcome.closed_early:
+            lines.append(line("  the reader left before the end: the body is a beginning"))
+        if outcome.failure is not None:
+            lines.append(line((f"  {outcome.failure.type}: {outcome.failure.message}", BAD)))
+        if outcome.result is not None:
+            lines += _body(recorded, outcome.result)
+        lines += [line((f"  note: {note}", BAD)) for note in outcome.notes]
+    if node.reads:
+        lines.append(line((f"reads  {len(node.reads)}", STRONG)))
+        lines += [
+            line(f"  {read.kind} {read.name} = {'masked' if read.masked else repr(read.value)}") for read in node.reads
+        ]
+    return lines
+
+
+def _body(recorded: RecordedRun, payload: Payload) -> list[Text]:
+    facts = line((f"  sha256 {payload.digest.hex()}, {payload.size:,} bytes, {payload.media_type}", QUIET))
+    data = payload.data if payload.data is not None else recorded.payload(payload.digest)
+    if data is None:
+        return [facts, line(("  the content was not kept, its digest only", BAD))]
+    if not data:
+        return [facts]
+    return [facts, *(line(f"  {text}") for text in body_text(data, payload.media_type).split("\n"))]
+
+
+def body_text(data: bytes, media_type: str) -> str:
+    """Return a body for reading: JSON indented, other text as it is, bytes as hexadecimal; nothing left out."""
+    if is_json(media_type):
+        try:
+            content: Any = json.loads(data)
+            return visible(json.dumps(content, indent=2, ensure_ascii=False), keep_lines=True)
+        except (ValueError, RecursionError):
+            pass  # malformed JSON is shown as text
+    try:
+        return visible(data.decode("utf-8"), keep_lines=True)
+    except UnicodeDecodeError:
+        return data.hex(" ", 4)
