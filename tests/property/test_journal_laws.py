@@ -121,7 +121,8 @@ operations = st.lists(
         st.integers(0, 5),
         texts,
     ),
-    max_size=40,
+    min_size=10,
+    max_size=60,
 )
 
 
@@ -132,7 +133,7 @@ def test_whatever_was_recorded_is_assembled(steps, segment_bytes: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lake = Path(folder) / "lake"
         journal = Journal(lake, segment_bytes=segment_bytes)
-        told: list[Told] = []
+        told = [Told(JournalRun(journal)), Told(JournalRun(journal))]
         shared = b"the beginning of every request " * 40
         for number, (what, which, node_number, text) in enumerate(steps):
             if what == "run":
