@@ -59,9 +59,9 @@ class Runtime:
             level=settings.capture,
             inline=settings.inline,
         )
-        self.runs: RunFactory = self.recording
-        self.implicit = ImplicitRuns(self.recording, process_run=settings.process_run)
-        self._coverage: list[CoverageEntry] = []
+        self.runs: RunFactory = self.recording if settings.mode == "record" else _replaying_runs(self)
+        self.implicit = ImplicitRuns(self.runs, process_run=settings.process_run)
+        self._ambient: list[CoverageEntry] = []
         self.processor: SpanProcessor | None = None
 
     @lru_cache(maxsize=8)  # noqa: B019 - a process has one runtime
@@ -73,15 +73,17 @@ class Runtime:
         """Return what is and is not captured in this process, now."""
         from otel_agent_replay.boundary import transports
 
-        return [*self._coverage, *transports.uncovered_sdks()]
+        return [*transports.coverage(), *self._ambient, *transports.warn_of_uncovered_sdks()]
 
     def install(self) -> None:
         """Put the hooks in place."""
         from otel_agent_replay.boundary import ambient, transports
 
-        self._coverage = [*transports.install(), *ambient.install(packages=self.settings.packages)]
+        transports.install()
+        self._ambient = ambient.install(packages=self.settings.packages)
         set_run_factory(self.runs)
         set_call_context(implicit=self.implicit.current, suppressed=exporter_traffic)
+        self.implicit.start()
 
     def add_span_processor(self, provider: trace.TracerProvider) -> bool:
         """Join the service's own spans to the runs they belong to; False when the provider takes no processors."""
@@ -128,8 +130,6 @@ def configure(*, tracer_provider: trace.TracerProvider | None = None, **options:
         else:
             settings = Settings.load(options)
             runtime = Runtime(settings, tracer_provider)
-            if settings.mode == "exact":
-                _start_replay(runtime)
             if settings.enabled:
                 runtime.install()
             atexit.register(runtime.shutdown)
@@ -166,10 +166,10 @@ def bootstrap() -> None:
         _log.error("not recording: %s", error)
 
 
-def _start_replay(runtime: Runtime) -> None:
+def _replaying_runs(runtime: Runtime) -> RunFactory:
     from otel_agent_replay.replay.child import activate
 
-    runtime.runs = activate(runtime.settings, runtime.recording)
+    return activate(runtime.settings, runtime.recording)
 
 
 def _redaction_rules(settings: Settings) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from opentelemetry.instrumentation.instrumentor import BaseInstrumentor  # type: ignore[attr-defined]
 
-from otel_agent_replay import configure as composition
+from otel_agent_replay.configure import bootstrap, shutdown
 
 
 class AgentReplayInstrumentor(BaseInstrumentor):  # type: ignore[misc]
@@ -22,7 +22,7 @@ class AgentReplayInstrumentor(BaseInstrumentor):  # type: ignore[misc]
         return ()
 
     def _instrument(self, **_options: Any) -> None:
-        composition.bootstrap()
+        bootstrap()
 
     def _uninstrument(self, **_options: Any) -> None:
-        composition.shutdown()
+        shutdown()

@@ -11,6 +11,7 @@ import inspect
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from typing import Any, TypeVar
 
+from otel_agent_replay.boundary.callers import count_as_application
 from otel_agent_replay.boundary.runs import RunFactory, RunRequest, run_factory
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.tools import Declaration
@@ -43,6 +44,7 @@ class AgentDeclaration:
         self.capture = capture
         names, is_method = parameters_of(function)
         self._call = Declaration(Kind.RUN, self.name, SideEffect.NONE, function, names, is_method)
+        count_as_application(function.__module__.partition(".")[0])
         self.entry = f"{function.__module__}:{function.__qualname__}"
 
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunRequest:

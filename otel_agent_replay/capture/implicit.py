@@ -15,9 +15,8 @@ from pathlib import Path
 from opentelemetry import trace
 
 from otel_agent_replay.boundary.crossing import Place
-from otel_agent_replay.boundary.runs import RunRequest
+from otel_agent_replay.boundary.runs import RunFactory, RunRequest
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.capture.runs import RecordingRuns
 
 _MOST_OPEN = 256
 _get_current_span = trace.get_current_span
@@ -26,19 +25,22 @@ _get_current_span = trace.get_current_span
 class ImplicitRuns:
     """Finds or opens the run of code that is in none."""
 
-    def __init__(self, runs: RecordingRuns, *, process_run: bool) -> None:
+    def __init__(self, runs: RunFactory, *, process_run: bool) -> None:
         self._runs = runs
         self._process_run = process_run
         self._lock = threading.Lock()
         self._by_trace: OrderedDict[int, Session] = OrderedDict()
         self._of_process: Session | None = None
 
+    def start(self) -> None:
+        """Open the run of the process, when it has one: what its modules read while they load belongs to it."""
+        if self._process_run:
+            self._open_process_run()
+
     def current(self, opens: bool) -> tuple[Session, Place] | None:
         """Return the run that the running code belongs to; with `opens`, open it when it has not begun."""
         if self._process_run:
             session = self._of_process
-            if (session is None or session.closed) and opens:
-                session = self._open_process_run()
             return None if session is None or session.closed else (session, session.root)
         context = _get_current_span().get_span_context()
         if not context.is_valid:

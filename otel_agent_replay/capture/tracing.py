@@ -7,8 +7,9 @@ service's sampler left out still has valid ids, which the recording shares.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any
 
 from opentelemetry import context as otel_context
@@ -79,14 +80,26 @@ class Tracing:
         return LiveSpan(span, parent_id, start_ns)
 
     @staticmethod
-    @contextmanager
-    def current(live: LiveSpan) -> Iterator[None]:
+    def current(live: LiveSpan) -> AbstractContextManager[None]:
         """Make `live` the current span of the enclosed code; never keep it open across a `yield` to foreign code."""
-        token = otel_context.attach(_with_span(live.span))
-        try:
-            yield
-        finally:
-            otel_context.detach(token)
+        return _Current(live.span)
+
+
+class _Current(AbstractContextManager[None]):
+    """Attaches a span to the tracing library's context; a class, not a generator, because every call enters it."""
+
+    __slots__ = ("_span", "_token")
+
+    def __init__(self, span: trace.Span) -> None:
+        self._span = span
+
+    def __enter__(self) -> None:
+        self._token = otel_context.attach(_with_span(self._span))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        otel_context.detach(self._token)
 
 
 def exporter_traffic() -> bool:

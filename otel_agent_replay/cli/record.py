@@ -6,6 +6,7 @@ import os
 import secrets
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,9 +22,7 @@ Example:
 
 @click.command(context_settings={"ignore_unknown_options": True}, epilog=_EPILOG)
 @lake_option
-@click.option(
-    "--capture", type=click.Choice(["digest", "redacted", "full"]), help="How much of each payload is kept."
-)
+@click.option("--capture", type=click.Choice(["digest", "redacted", "full"]), help="How much of each payload is kept.")
 @click.option("--json", "as_json", is_flag=True, help="Print the recorded runs as JSON.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True)
 def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, ...]) -> None:
@@ -31,6 +30,7 @@ def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, .
 
     The exit code is the command's. Recorded runs are listed on standard error when it has ended.
     """
+    started_ns = time.time_ns()
     environment = recording_environment(os.environ, lake, capture)
     try:
         status = subprocess.call(list(command), env=environment)
@@ -39,12 +39,17 @@ def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, .
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.lake.catalog import Lake
 
-    report = seal(lake)
-    recorded = [Lake(lake).summary(run_id) for run_id in report.run_ids]
+    seal(lake)
+    recorded = Lake(lake).runs(since_ns=started_ns)
     emit(
         [
-            {"run": run.run_id.hex(), "agent": run.agent, "status": run.status.value, "steps": run.steps}
-            for run in recorded
+            {
+                "run": summary.run.run_id.hex(),
+                "agent": summary.run.agent,
+                "status": summary.run.status.value,
+                "steps": summary.step_count,
+            }
+            for summary in reversed(recorded)
         ],
         as_json=as_json,
         title="recorded",
@@ -68,4 +73,3 @@ def recording_environment(environment: Mapping[str, str], lake: Path, capture: s
     # The order of sets is an input too: with a seed of our own it can be had again.
     child.setdefault("PYTHONHASHSEED", str(secrets.randbelow(2**32)))
     return child
-

@@ -77,7 +77,7 @@ def _agent_replay(folder: Path, *arguments: str, model: str = "http://127.0.0.1:
 def _last_run(folder: Path) -> str:
     from otel_agent_replay.lake.catalog import Lake
 
-    return Lake(folder / ".agent-replay").runs()[-1].run_id.hex()
+    return Lake(folder / ".agent-replay").runs()[0].run.run_id.hex()
 
 
 def _lines(path: Path) -> int:

@@ -60,7 +60,7 @@ def refund(order_id: str, cents: int) -> dict[str, Any]:
     return {"refunded": cents}
 
 
-CALLABLE = {"find_order": find_order, "shipping_state": shipping_state, "refund": refund}
+CALLABLE: dict[str, Any] = {"find_order": find_order, "shipping_state": shipping_state, "refund": refund}
 
 
 def system_prompt() -> str:
