@@ -1,103 +1,265 @@
-"""What must not be stored, and how it is masked. First form: credentials by pattern."""
+"""What may be stored: every body, header, URL, value and variable passes here before its digest is made.
+
+Three things are masked: credentials by their shape and name (always), secrets that were seen elsewhere (always),
+and what the user's rules name (not at capture level `full`). The same call masks what is stored and what comes in
+during a replay, so that both still match. Owns the order of these; shapes, forms and rules have their own modules.
+"""
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
+import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model import CaptureLevel
+from otel_agent_replay.payload import credentials
+from otel_agent_replay.payload.body_hits import BodyRules
+from otel_agent_replay.payload.clean_bodies import CleanBodies
+from otel_agent_replay.payload.learnt import Learnt
+from otel_agent_replay.payload.masks import (
+    MASK,
+    URL_MASK,
+    Edit,
+    apply,
+    cut,
+    cuts_of,
+    hash_of,
+    in_order,
+    mask_of,
+    move_cuts,
+)
+from otel_agent_replay.payload.rule_hits import RuleSet
+from otel_agent_replay.payload.rules import Rule, rules_from
 
-CREDENTIAL_HEADERS = frozenset(
-    {
-        "authorization", "proxy-authorization", "cookie", "set-cookie", "x-api-key", "api-key", "x-goog-api-key",
-        "x-amz-security-token",
-    }
-)  # fmt: skip
-_TOKENS = re.compile(rb"\b(?:sk-[\w-]{16,}|gh[pousr]_\w{20,}|AKIA[0-9A-Z]{16}|AIza[\w-]{35})")
-_SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|credential|auth")
-_QUERY = re.compile(r"(?i)([?&](?:sig|signature|key|api[-_]?key|token|access_token|x-amz-signature)=)[^&#]+")
+__all__ = ["Redaction", "Rule"]
 
+_MOST_PASSES = 12  # each pass masks something more, so that the last one finds nothing; in practice two
+_MOST_URLS = 256
 
-@dataclass(frozen=True)
-class Rule:
-    """One rule: an action, and exactly one of `path`, `key` and `pattern`."""
-
-    name: str
-    action: str
-    path: str | None = None
-    key: str | None = None
-    pattern: str | None = None
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)?")
+_PARAMETER = re.compile(r"(?<=[?&;#])([^=&;#]+)=([^&;#]*)")
+_SECRET_PATH = re.compile(
+    r"(?<=hooks\.slack\.com/services/)[\w/-]+|(?<=/bot)\d{6,}:[\w-]{30,}|(?<=/api/webhooks/)\d{6,}/[\w-]{20,}"
+)
 
 
 class Redaction:
-    """All rules of a process, compiled."""
+    """All rules of a process at one capture level. May be used from several threads.
+
+    `key` is the key of hashes: equal values have equal hashes under one key. Redaction is idempotent, and it gives
+    the same bytes however a body was cut into chunks.
+
+    >>> Redaction.default().url("https://ann:pw@example.org/a?api_key=1234&q=x")
+    'https://example.org/a?api_key=masked&q=x'
+    """
 
     def __init__(
-        self, rules: Sequence[Rule] = (), *, key: bytes = b"", level: CaptureLevel = CaptureLevel.FULL
+        self, rules: Sequence[Rule] = (), *, key: bytes = b"", level: CaptureLevel = CaptureLevel.REDACTED
     ) -> None:
         self.rules = tuple(rules)
         self.level = level
         self._key = key
-        self._learnt: list[bytes] = []
+        self._set = RuleSet(() if level is CaptureLevel.FULL else self.rules)
+        self._body_rules = BodyRules(self._set, key)
+        self._learnt = Learnt()
+        self._clean = CleanBodies()
+        self._urls: dict[str, str] = {}
 
     @classmethod
     def default(cls, *, key: bytes = b"", level: CaptureLevel = CaptureLevel.REDACTED) -> Redaction:
-        """Return the built-in rules."""
+        """Return what is always on: credentials and learnt secrets. Personal data needs rules (see `rules.PRESETS`)."""
         return cls((), key=key, level=level)
 
     @classmethod
     def from_rules(
-        cls, rules: Iterable[Mapping[str, Any]], *, key: bytes = b"", level: CaptureLevel = CaptureLevel.REDACTED
+        cls,
+        rules: Iterable[Mapping[str, Any]],
+        *,
+        key: bytes = b"",
+        level: CaptureLevel = CaptureLevel.REDACTED,
     ) -> Redaction:
-        """Return the built-in rules and `rules`. Raises ConfigurationError naming the rule."""
-        try:
-            return cls([Rule(**rule) for rule in rules], key=key, level=level)
-        except TypeError as error:
-            raise ConfigurationError(f"redaction rule: {error}") from error
+        """Return the built-in rules and `rules`, tables as in TOML. Raises ConfigurationError naming the rule."""
+        return cls(rules_from(rules), key=key, level=level)
+
+    def at(self, level: CaptureLevel) -> Redaction:
+        """Return the same rules at another level; what one of them learns, all of them know."""
+        if level is self.level:
+            return self
+        other = Redaction(self.rules, key=self._key, level=level)
+        other._learnt = self._learnt
+        return other
+
+    # --- secrets seen ---------------------------------------------------------------------------------------
 
     def learn(self, secret: str) -> None:
-        """Mask `secret` wherever it appears from now on."""
-        self._learnt.append(secret.encode())
+        """Mask `secret` wherever it appears from now on, also escaped, in a URL and in base64.
 
-    def headers(self, items: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        """Return the headers that may be stored."""
-        return tuple((name, self.text(value)) for name, value in items if name.lower() not in CREDENTIAL_HEADERS)
-
-    def url(self, url: str) -> str:
-        """Return `url` without user information and secrets in its query."""
-        return _QUERY.sub(r"\1masked", re.sub(r"(?<=://)[^/@?#]*@", "", url))
-
-    def body(self, data: bytes, media_type: str) -> bytes:
-        """Return `data` with secrets masked: the same object when there are none."""
-        masked = _TOKENS.sub(lambda match: b"*" * len(match[0]), data)
-        for secret in self._learnt:
-            masked = masked.replace(secret, b"*" * len(secret))
-        return data if masked == data else masked
-
-    def chunks(self, chunks: Sequence[bytes], media_type: str) -> list[bytes]:
-        """Return as many chunks, their concatenation redacted as one body."""
-        whole = self.body(b"".join(chunks), media_type)
-        result, start = [], 0
-        for chunk in chunks:
-            result.append(whole[start : start + len(chunk)])
-            start += len(chunk)
-        return result
-
-    def value_bytes(self, encoded: bytes) -> bytes:
-        """Return typed-codec bytes with secrets masked."""
-        return self.body(encoded, "application/json")
-
-    def text(self, text: str) -> str:
-        """Return `text` with secrets masked."""
-        return self.body(text.encode("utf-8", "surrogatepass"), "text/plain").decode("utf-8", "surrogatepass")
+        Secrets under six characters are not looked for; of very many the oldest are forgotten.
+        """
+        self._learnt.add(secret)
 
     def env(self, name: str, value: str) -> tuple[str, bool]:
-        """Return what to store of an environment variable, and whether it was masked (and learnt)."""
-        if _SECRET_NAME.search(name):
+        """Return what to store of an environment variable and whether it was masked; a secret is learnt."""
+        if credentials.is_secret_variable(name, value):
             self.learn(value)
-            return "*" * len(value), True
-        masked = self.text(value)
-        return masked, masked != value
+            return MASK, True
+        action = self._set.key_action(name)
+        if action is not None:
+            return self._short(action, value), True
+        shown = self.url(value) if "://" in value and "@" in value and " " not in value else value
+        shown = self.text(shown)
+        return shown, shown != value
+
+    def _short(self, action: str, value: str) -> str:
+        if action == "hash":
+            return hash_of(value.encode("utf-8", "surrogatepass"), self._key)[:23]
+        return MASK if action == "mask" else ""
+
+    # --- HTTP -----------------------------------------------------------------------------------------------
+
+    def headers(self, items: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        """Return the headers that may be stored, in order. Credentials are left out, and learnt."""
+        kept: list[tuple[str, str]] = []
+        for name, value in items:
+            lowered = name.lower()
+            if credentials.is_header(lowered):
+                self._learn_header(lowered, value)
+                continue
+            action = self._set.key_action(lowered) if self._set else None
+            if action == "drop":
+                continue
+            kept.append((name, value if action is None else self._short(action, value)))
+        together = "\n".join([value for _, value in kept])
+        if "://" not in together and self.text(together) is together:
+            return tuple(kept)
+        return tuple((name, self.url(value) if "://" in value else self.text(value)) for name, value in kept)
+
+    def _learn_header(self, name: str, value: str) -> None:
+        if "cookie" in name:
+            for part in value.split(";") if name.startswith("cookie") else [value.partition(";")[0]]:
+                secret = part.partition("=")[2].strip()
+                if len(secret) >= _SHORTEST_COOKIE:
+                    self.learn(secret)
+            return
+        scheme, _, secret = value.strip().partition(" ")
+        self.learn(secret.strip() or scheme)
+        if scheme.lower() == "basic":
+            try:
+                plain = base64.b64decode(secret, validate=True).decode("utf-8")
+            except (binascii.Error, ValueError):
+                return
+            self.learn(plain.partition(":")[2])
+
+    def url(self, url: str) -> str:
+        """Return `url` without user information and with the values of secret parameters masked; else as it is."""
+        key = f"{self._learnt.version}:{url}"
+        known = self._urls.get(key)
+        if known is None:
+            known = self._redacted_url(url)
+            if len(self._urls) >= _MOST_URLS:
+                self._urls.clear()
+            self._urls[key] = known
+        return known
+
+    def _redacted_url(self, url: str) -> str:
+        start = _URL.match(url)
+        if start is not None and start[2]:
+            self.learn(urllib.parse.unquote(start[2][:-1].partition(":")[2]))
+            url = start[1] + url[start.end() :]
+        url = _SECRET_PATH.sub(URL_MASK, url)
+        url = _PARAMETER.sub(self._parameter, url)
+        if self._set.patterns:
+            head, question, query = url.partition("?")
+            url = "/".join(self._url_part(part) for part in head.split("/")) + question + query
+        spans = self._spans(url.encode("utf-8", "surrogatepass"))
+        if not spans:
+            return url
+        data = url.encode("utf-8", "surrogatepass")
+        edits = in_order(data, [Edit(low, high, URL_MASK.encode()) for low, high in _united(spans)])
+        return apply(data, edits).decode("utf-8", "surrogatepass")
+
+    def _parameter(self, match: re.Match[str]) -> str:
+        name, value = urllib.parse.unquote_plus(match[1]), match[2]
+        if credentials.is_query_name(name):
+            return f"{match[1]}={URL_MASK if value else ''}"
+        action = self._set.key_action(name)
+        if action is not None and value != URL_MASK:
+            return f"{match[1]}={self._in_url(action, value)}"
+        return f"{match[1]}={self._url_part(value)}"
+
+    def _url_part(self, part: str) -> str:
+        meaning = urllib.parse.unquote_plus(part)
+        hits = self._set.in_text(meaning)
+        return self._in_url(hits[0].action, part) if hits and not part.startswith("hash-") else part
+
+    def _in_url(self, action: str, value: str) -> str:
+        if action == "hash":
+            if value.startswith("hash-"):
+                return value
+            return "hash-" + hash_of(value.encode("utf-8", "surrogatepass"), self._key)[6:22]
+        return URL_MASK if action == "mask" else ""
+
+    # --- bodies ---------------------------------------------------------------------------------------------
+
+    def body(self, data: bytes, media_type: str) -> bytes:
+        """Return a decoded body with everything masked that must be: the same object when nothing is."""
+        return self._redacted(data, media_type, [], typed=False)[0]
+
+    def chunks(self, chunks: Sequence[bytes], media_type: str) -> list[bytes]:
+        """Return as many chunks, together what `body` makes of the whole: a secret cut in two is found."""
+        whole = b"".join(chunks)
+        redacted, cuts = self._redacted(whole, media_type, cuts_of(chunks), typed=False)
+        return list(chunks) if redacted is whole else cut(redacted, cuts)
+
+    def value_bytes(self, encoded: bytes) -> bytes:
+        """Return typed-codec bytes with everything masked: still typed JSON, and the same object when nothing is.
+
+        Paths are those of the value (`kwargs.customer.email`), not of the tags.
+        """
+        return self._redacted(encoded, "application/json", [], typed=True)[0]
+
+    def text(self, text: str) -> str:
+        """Return `text` with everything masked: the same object when nothing is."""
+        data = text.encode("utf-8", "surrogatepass")
+        redacted = self._redacted(data, "text/plain", [], typed=False)[0]
+        return text if redacted is data else redacted.decode("utf-8", "surrogatepass")
+
+    def _redacted(self, data: bytes, media_type: str, cuts: list[int], *, typed: bool) -> tuple[bytes, list[int]]:
+        """Mask until nothing more is found: what is masked can bring to light what stood around it."""
+        for _ in range(_MOST_PASSES):
+            edits = in_order(data, self._edits(data, media_type, typed=typed))
+            if not edits:
+                break
+            cuts = move_cuts(cuts, edits)
+            data = apply(data, edits)
+        return data, cuts
+
+    def _edits(self, data: bytes, media_type: str, *, typed: bool) -> list[Edit]:
+        edits = [Edit(low, high, mask_of(high - low).encode()) for low, high in _united(self._spans(data))]
+        if self._set or self._body_rules.may_spell(media_type, data):
+            edits += self._body_rules.edits(data, media_type, self._all_spans, typed=typed)
+        return edits
+
+    def _spans(self, data: bytes) -> list[tuple[int, int]]:
+        """Find credentials and learnt secrets; a body that repeats a clean one is looked at only where it is new."""
+        return self._clean.find(data, self._learnt.version, self._all_spans)
+
+    def _all_spans(self, data: bytes) -> list[tuple[int, int]]:
+        return credentials.find(data) + self._learnt.find(data)
+
+
+_SHORTEST_COOKIE = 12
+
+
+def _united(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return overlapping ranges as one."""
+    united: list[tuple[int, int]] = []
+    for low, high in sorted(spans):
+        if united and low < united[-1][1]:
+            united[-1] = (united[-1][0], max(high, united[-1][1]))
+        elif low < high:
+            united.append((low, high))
+    return united

@@ -1,0 +1,111 @@
+"""The text that a stream of events spells out piece by piece, and where each piece stands.
+
+A model's answer comes as many small events; what must be masked may begin in one and end in another. Owns the
+finding of `data:` lines and of the pieces that belong together; it must know no rule.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from otel_agent_replay.payload.json_text import places, unescaped, walk
+
+PIECE_NAMES = frozenset(
+    {"content", "text", "partial_json", "arguments", "delta", "thinking", "reasoning_content", "reasoning", "refusal"}
+)
+"""Fields in which providers send pieces of text."""
+
+_INDEX_NAMES = frozenset({"index", "output_index", "content_index", "item_id", "summary_index"})
+_LINE = re.compile(r"[^\r\n]+")
+
+
+def data_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the range of what follows `data:` on each such line of an event stream; lines of NDJSON whole."""
+    for line in _LINE.finditer(text):
+        start, end = line.span()
+        if text.startswith("data:", start):
+            start += 6 if text.startswith(" ", start + 5) else 5
+        elif text[start] not in "{[":
+            continue
+        if start < end:
+            yield start, end
+
+
+@dataclass
+class Spelled:
+    """One text made of pieces: its meaning, and for each piece where it stands in the stream."""
+
+    meaning: str = ""
+    starts: list[int] = field(default_factory=list)  # of each piece in `meaning`
+    raws: list[tuple[int, str]] = field(default_factory=list)  # position in the stream, and the raw piece
+
+    def add(self, position: int, raw: str) -> None:
+        """Append a piece."""
+        self.starts.append(len(self.meaning))
+        self.raws.append((position, raw))
+        self.meaning += unescaped(raw)
+
+    def ranges(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the ranges of the stream that spell `meaning[start:end]`."""
+        found = []
+        number = bisect.bisect_right(self.starts, start) - 1
+        while number < len(self.raws) and self.starts[number] < end:
+            position, raw = self.raws[number]
+            place = places(raw)
+            base = self.starts[number]
+            size = (self.starts[number + 1] if number + 1 < len(self.starts) else len(self.meaning)) - base
+            low, high = max(0, start - base), min(size, end - base)
+            if low < high:
+                found.append((position + place(low), position + place(high)))
+            number += 1
+        return found
+
+
+def spelled(text: str) -> list[Spelled]:
+    """Return the texts that the events of a stream spell out in more than one piece."""
+    texts: dict[tuple[object, ...], Spelled] = {}
+    for start, end in data_lines(text):
+        if text[start] != "{":
+            continue
+        pieces: list[tuple[tuple[str | int, ...], int, str]] = []
+        indexes: list[str] = []
+        event = text[start:end]
+        for found in walk(event):
+            name = found.path[-1] if found.path else None
+            if found.kind == "text" and name in PIECE_NAMES:
+                pieces.append((found.path, start + found.start, event[found.start : found.end]))
+            elif name in _INDEX_NAMES and found.kind in ("bare", "text"):
+                indexes.append(event[found.start : found.end])
+        for path, position, raw in pieces:
+            texts.setdefault((path, *indexes), Spelled()).add(position, raw)
+    return [one for one in texts.values() if len(one.raws) > 1]
+
+
+_FIRST_NAMES = (
+    b"content",
+    b"text",
+    b"partial_json",
+    b"arguments",
+    b"delta",
+    b"thinking",
+    b"reasoning_content",
+    b"refusal",
+)
+_QUOTED = re.compile(rb'\s*"([^"\\]*(?:\\.[^"\\]*)*)"')
+
+
+def rough(data: bytes) -> list[bytes]:
+    """Return, fast and roughly, what the pieces of each name spell together, still escaped.
+
+    Enough to see whether anything may be hidden between the pieces; parallel texts are run together.
+    """
+    texts = []
+    for name in _FIRST_NAMES:
+        parts = data.split(b'"%s":' % name)
+        if len(parts) > 2:
+            matches = (_QUOTED.match(part) for part in parts[1:])
+            texts.append(b"".join([match[1] for match in matches if match is not None]))
+    return texts
