@@ -203,22 +203,34 @@ def fold_anthropic(body: bytes, media_type: str, status: int) -> Folded:
 def _blocks(body: bytes, message: dict[str, Any]) -> list[tuple[dict[str, Any], str]]:
     """The content blocks of a plain answer, each with the exact text of its `input`."""
     blocks = as_objects(message.get("content"))
-    if not any("input" in block for block in blocks):
-        return [(block, "") for block in blocks]
-    return list(zip(blocks, raw_inputs(text_of(body), 0), strict=True))
+    inputs = raw_inputs(text_of(body), 0) if any("input" in block for block in blocks) else []
+    if len(inputs) != len(blocks):
+        inputs = written_inputs(blocks)
+    return list(zip(blocks, inputs, strict=True))
 
 
 def raw_inputs(text: str, start: int) -> list[str]:
-    """For each object in `content` of the object at `start`: the text of its `input`, empty where it has none."""
-    content = member(text, start, "content")
-    if content is None or not isinstance(content.value, list):
+    """For each object in `content` of the object at `start`: the text of its `input`, empty where it has none.
+
+    Empty when the text cannot be walked (it is nested too deeply).
+    """
+    found: list[str] = []
+    try:
+        content = member(text, start, "content")
+        if content is None or not isinstance(content.value, list):
+            return []
+        for span in elements(text, content.start):
+            if isinstance(span.value, dict):
+                inner = member(text, span.start, "input") if "input" in span.value else None
+                found.append(text[inner.start : inner.end] if inner else "")
+    except ValueError:
         return []
-    found = []
-    for span in elements(text, content.start):
-        if isinstance(span.value, dict):
-            inner = member(text, span.start, "input") if "input" in span.value else None
-            found.append(text[inner.start : inner.end] if inner else "")
     return found
+
+
+def written_inputs(blocks: list[dict[str, Any]]) -> list[str]:
+    """The inputs of `blocks` written anew: for where their own text cannot be had."""
+    return [compact(block["input"]) if "input" in block else "" for block in blocks]
 
 
 def answering_model(model: Any, blocks: list[dict[str, Any]]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from otel_agent_replay.protocols.anthropic_fold import part_of, raw_inputs
+from otel_agent_replay.protocols.anthropic_fold import part_of, raw_inputs, written_inputs
 from otel_agent_replay.protocols.folded import Part, RequestMessages
 from otel_agent_replay.protocols.json_spans import elements, member
 from otel_agent_replay.protocols.json_text import (
@@ -27,7 +27,7 @@ def anthropic_request(body: bytes) -> RequestMessages:
         return RequestMessages()
     inputs = _inputs(body)
     if has_surrogate_escape(body):
-        request = mend_all(request)
+        request = as_object(mend_all(request))
     messages = []
     for index, message in enumerate(as_objects(request.get("messages"))):
         parts = _parts(message.get("content"), inputs.get(index, []))
@@ -44,10 +44,13 @@ def _inputs(body: bytes) -> dict[int, list[str]]:
     if b'"input"' not in body:
         return {}
     text = text_of(body)
-    messages = member(text, 0, "messages")
-    if messages is None or not isinstance(messages.value, list):
+    try:
+        messages = member(text, 0, "messages")
+        if messages is None or not isinstance(messages.value, list):
+            return {}
+        objects = [span for span in elements(text, messages.start) if isinstance(span.value, dict)]
+    except ValueError:
         return {}
-    objects = [span for span in elements(text, messages.start) if isinstance(span.value, dict)]
     return {
         index: raw_inputs(text, span.start)
         for index, span in enumerate(objects)
@@ -59,7 +62,9 @@ def _parts(content: Any, inputs: list[str]) -> list[Part]:
     if isinstance(content, str):
         return [{"type": "text", "content": content}]
     blocks = as_objects(content)
-    return [_part(block, inputs[place] if place < len(inputs) else "") for place, block in enumerate(blocks)]
+    if len(inputs) != len(blocks):
+        inputs = written_inputs(blocks)
+    return [_part(block, raw) for block, raw in zip(blocks, inputs, strict=True)]
 
 
 def _part(block: dict[str, Any], raw_input: str) -> Part:

@@ -6,7 +6,7 @@ Pure data. Who fills them: the `*_fold` and `*_messages` modules of each protoco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from otel_agent_replay.protocols.json_text import compact, mend, mend_all, parse
@@ -91,11 +91,10 @@ def without_surrogates(folded: Folded) -> Folded:
 
     JSON escapes may leave half a pair in text, which then cannot be written as UTF-8 and takes its whole batch with it.
     """
-    mended = {
-        field.name: mend_all(getattr(folded, field.name))
-        for field in fields(folded)
-        if field.name not in ("tool_calls", "usage", "error")
-    }
+    texts = ("finish_reason", "text", "reasoning", "refusal", "response_id", "model")
+    mended = {name: mend_all(getattr(folded, name)) for name in texts}
+    for name in ("output_messages", "problems"):
+        mended[name] = tuple(mend_all(item) for item in getattr(folded, name))
     calls = tuple(
         replace(call, id=mend_all(call.id), name=mend_all(call.name), arguments_raw=mend_all(call.arguments_raw))
         for call in folded.tool_calls

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 _SPACE = re.compile(r"[ \t\n\r]*")
-_raw_decode = json.JSONDecoder().raw_decode
+_decode = json.JSONDecoder().raw_decode
 
 
 class Span(NamedTuple):
@@ -55,6 +55,13 @@ def member(text: str, start: int, key: str) -> Span | None:
         if span.key == key:
             found = span
     return found
+
+
+def _raw_decode(text: str, at: int) -> tuple[Any, int]:
+    try:
+        return _decode(text, at)
+    except RecursionError as error:
+        raise ValueError(f"nested too deeply at character {at}") from error
 
 
 def _skip(text: str, at: int) -> int:

@@ -10,6 +10,9 @@ import json
 import re
 from typing import Any
 
+TOO_DEEP = '"(nested too deeply to be written)"'
+"""What `compact` gives for a value that the standard parser could read but not write."""
+
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -54,7 +57,10 @@ def as_count(value: Any) -> int | None:
 
 def compact(value: Any) -> str:
     """`value` as JSON text without spaces: for action objects for which the wire has no text of their own."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return TOO_DEEP
 
 
 def check_arguments(raw: str) -> tuple[bool, str | None]:
@@ -94,13 +100,8 @@ def mend(text: str) -> tuple[str, bool]:
 
 
 def mend_all(value: Any) -> Any:
-    """`value` with every string in it mended, keys too."""
-    if isinstance(value, str):
-        return mend(value)[0]
-    if isinstance(value, list):
-        return [mend_all(item) for item in value]
-    if isinstance(value, tuple):
-        return tuple(mend_all(item) for item in value)
-    if isinstance(value, dict):
-        return {mend_all(key): mend_all(item) for key, item in value.items()}
-    return value
+    """A JSON value with every string in it mended, keys too; arrays become lists.
+
+    By way of its text, so that a deep value takes no deep stack.
+    """
+    return parse(mend(compact(value))[0])

@@ -25,7 +25,7 @@ def chat_messages(body: bytes) -> RequestMessages:
     """The messages and tools of a request; empty where `body` is none. Never raises."""
     request = parse_object(body) or {}
     if has_surrogate_escape(body):
-        request = mend_all(request)
+        request = as_object(mend_all(request))
     return RequestMessages(
         messages=[_message(message) for message in as_objects(request.get("messages"))],
         tools=[tool_definition(tool) for tool in as_objects(request.get("tools"))]

@@ -59,7 +59,7 @@ class OpenAIResponses:
         """See `Protocol`."""
         request = parse_object(body) or {}
         if has_surrogate_escape(body):
-            request = mend_all(request)
+            request = as_object(mend_all(request))
         instructions = as_text(request.get("instructions"))
         return RequestMessages(
             system=[{"type": "text", "content": instructions}] if instructions else [],

@@ -38,7 +38,7 @@ def split_request(name: str, body: bytes) -> list[Range]:
     try:
         text = body.decode("utf-8")
         marks = list(_marks(text, conversation))
-    except (ValueError, RecursionError):
+    except ValueError:
         return []
     ranges = _to_bytes(text, marks)
     if not ranges:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from otel_agent_replay.protocols import PROTOCOLS, split_request
 from otel_agent_replay.protocols.json_spans import elements, member, members
 from otel_agent_replay.protocols.json_text import check_arguments, mend, parse
 
@@ -56,3 +57,22 @@ def test_a_broken_object_is_a_value_error(text):
     """Walking what is no object raises ValueError, nothing else."""
     with pytest.raises(ValueError, match=r".*"):
         list(members(text))
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+@pytest.mark.parametrize("depth", [100, 450, 900, 960, 980, 990, 995, 1100, 50_000])
+def test_no_depth_of_nesting_raises(name, depth):
+    """Values nested up to and beyond what the parser takes, a surrogate among them, are read or refused."""
+    deep = b"[" * depth + b'"\\ud83e"' + b"]" * depth
+    block = b'{"type":"tool_use","id":"t","name":"f","input":%s}' % deep
+    plain = b'{"content":[%s],"messages":[{"role":"user","content":[%s]}],"input":[%s],"output":[%s]}' % ((block,) * 4)
+    call = b'{"choices":[{"delta":{"content":%s,"tool_calls":[{"function":{"arguments":%s}}]}}]}' % (deep, deep)
+    item = b'{"type":"response.output_item.done","item":{"type":"x_call","call_id":"c","action":%s}}' % deep
+    start = b'{"type":"content_block_start","index":0,"content_block":%s}' % block
+    protocol = PROTOCOLS[name]
+    for body in (plain, *(b"data: %s\n\n" % event for event in (call, item, start))):
+        protocol.fold(body, "", 200)
+        protocol.response_facts(body, "", 200)
+        protocol.request_facts(body)
+        protocol.request_messages(body)
+        split_request(name, body)
