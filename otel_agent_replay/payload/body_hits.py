@@ -32,8 +32,9 @@ class BodyRules:
         self._rules = rules
         self._key = key
 
-    def may_spell(self, media_type: str, data: bytes) -> bool:
-        """Return whether a body needs more than the search for credentials, rules apart: a form or a stream."""
+    @staticmethod
+    def needs_reading(media_type: str) -> bool:
+        """Return whether such a body needs more than the search for credentials, rules apart: a form or a stream."""
         return media_type.startswith(_STREAMS) or media_type.startswith(_FORM)
 
     def edits(self, data: bytes, media_type: str, find: Find, *, typed: bool) -> list[Edit]:
@@ -116,8 +117,11 @@ def _in_characters(text: str, find: Find) -> list[tuple[int, int]]:
     spans = find(data)
     if len(data) == len(text):
         return spans
-    count = lambda position: len(data[:position].decode("utf-8", "surrogatepass"))  # noqa: E731
-    return [(count(low), count(high)) for low, high in spans]
+    return [(_characters(data[:low]), _characters(data[:high])) for low, high in spans]
+
+
+def _characters(data: bytes) -> int:
+    return len(data.decode("utf-8", "surrogatepass"))
 
 
 def _edits(data: bytes, changes: Callable[[str, Find], Iterator[_Change]], find: Find) -> list[Edit]:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
-from otel_agent_replay.payload.credentials import LONGEST
 from otel_agent_replay.payload.prefix import common_prefix, common_suffix
 
-_SMALL = 4_096  # bytes; below it looking is cheaper than comparing
+_SMALL = 3_072  # bytes; below it looking is cheaper than comparing
 _MOST = 4
 _MOST_BYTES = 1024 * 1024
 
@@ -21,8 +20,12 @@ class CleanBodies:
     def __init__(self) -> None:
         self._bodies: deque[tuple[int, bytes]] = deque(maxlen=_MOST)
 
-    def find(self, data: bytes, version: int, find: Callable[[bytes], Spans]) -> Spans:
-        """Return `find(data)`. `version` names what `find` looks for: bodies found clean for another do not count."""
+    def find(self, data: bytes, version: int, reach: int, find: Callable[[bytes], Spans]) -> Spans:
+        """Return `find(data)`.
+
+        `version` names what `find` looks for: bodies found clean for another do not count. `reach` is how many bytes
+        one thing to be found takes at most to be seen.
+        """
         if not _SMALL <= len(data) <= _MOST_BYTES:
             return find(data)
         low, high = 0, len(data)
@@ -31,8 +34,7 @@ class CleanBodies:
                 continue
             prefix = common_prefix(base, data)
             suffix = common_suffix(base, data, min(len(base), len(data)) - prefix)
-            # What straddles the edge of what is new began at most LONGEST bytes before it.
-            start, end = max(0, prefix - LONGEST), min(len(data), len(data) - suffix + LONGEST)
+            start, end = max(0, prefix - reach), min(len(data), len(data) - suffix + reach)
             if end - start < high - low:
                 low, high = start, end
         found = find(data[low:high] if high - low < len(data) else data)

@@ -114,28 +114,38 @@ _HEAD = re.compile(
     rb"[rs]k[-_]|whsec_|g(?:h[pousri]|l[a-z]|sk_)|A[KSBCI][IACz]|x(?:ox|a[pi])|h(?:f_|v[sbr]\.)|p(?:plx|ypi)-|n(?:vapi-|pm_)|"
     rb"d(?:o[opr]_|api)|eyJ|lsv2_|r8_|tvly-|ya29\.|SG\.|GOCSPX-"
 )
-# A token begins where no letter or digit stands before it, unless that one belongs to an escape (`\n`, `\u003d`, `%3D`).
+# A token begins where no letter or digit stands before it, but for one of an escape (`\n`, `\u003d`, `%3D`).
 _BEGIN = rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
 _TOKEN = re.compile(_BEGIN + rb"(?:" + b"|".join(head + rest for head, rest in _SHAPES) + rb")")
 _HEAD_OUTSIDE = 5  # bytes of the longest head that ends in a dot, which is not part of the run
 
-_WORD_BYTES = (string.ascii_letters + string.digits + "_-").encode()
-_MARKS = bytes(ord("x") if byte in _WORD_BYTES else ord(" ") for byte in range(256))
-_RUN = b"x" * 20
+WORD_BYTES = (string.ascii_letters + string.digits + "_-").encode()
+_MARKS = bytes(ord("x") if byte in WORD_BYTES else ord(" ") for byte in range(256))
+LONG = 20
 """No token is found that has a shorter unbroken run of letters, digits, dashes and underscores."""
+_RUN = b"x" * LONG
 
 _SCHEME = re.compile(rb"(?i)(?:bearer|basic)\Z")
 _SCHEME_VALUE = re.compile(rb"(?=[\w.~+/-]*[\d=])[\w.~+/-]{20,}=*")
 
 
-def _add_tokens(data: bytes, found: list[tuple[int, int]]) -> None:
-    """Find tokens by their own shape or their scheme (`Bearer ...`), in the long runs of letters and digits."""
+def runs_of(data: bytes) -> list[tuple[int, int]]:
+    """Return the ranges of at least LONG letters, digits, dashes and underscores in a row."""
     marks = data.translate(_MARKS)
+    runs = []
     start = marks.find(_RUN)
     while start >= 0:
         end = marks.find(b" ", start)
         if end < 0:
             end = len(data)
+        runs.append((start, end))
+        start = marks.find(_RUN, end)
+    return runs
+
+
+def _add_tokens(data: bytes, runs: list[tuple[int, int]], found: list[tuple[int, int]]) -> None:
+    """Find tokens by their own shape or their scheme (`Bearer ...`)."""
+    for start, end in runs:
         if _HEAD.search(data, max(0, start - _HEAD_OUTSIDE), end):
             for head in _HEAD.finditer(data, max(0, start - _HEAD_OUTSIDE), end):
                 token = _TOKEN.match(data, head.start())
@@ -145,7 +155,6 @@ def _add_tokens(data: bytes, found: list[tuple[int, int]]) -> None:
             value = _SCHEME_VALUE.match(data, start)
             if value is not None:
                 found.append(value.span())
-        start = marks.find(_RUN, end)
 
 
 # --- names that hold a credential, in text ------------------------------------------------------------------
@@ -171,7 +180,7 @@ _VALUE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _ASSIGNED = 6  # the group of an assignment's value
-_NAME_BYTES = _WORD_BYTES + b"."
+_NAME_BYTES = WORD_BYTES + b"."
 _LONGEST_NAME = 64
 _SHORTEST_TOKEN = 20  # of a field called just `token`: models list their own tokens, which are words, under that name
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|[nrtbf]")
@@ -213,15 +222,13 @@ def _names_a_credential(data: bytes, at: int, value: re.Match[bytes]) -> bool:
 
 # --- the rest: passwords in URLs, private keys --------------------------------------------------
 
-_TOKEN_BYTES = _WORD_BYTES + b".~+/="
+_TOKEN_BYTES = WORD_BYTES + b".~+/="
 _PASSWORD_IN_URL = re.compile(rb"[^\s/:@\"'\\<>?#]{0,128}:([^\s/@\"'\\<>?#]{1,256})\Z")
 _LONGEST_USERINFO = 400
-_PRIVATE_KEY = re.compile(
-    rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----(.{1,8000}?)(?:-----END |\Z)", re.DOTALL
-)
+_PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----((?:[A-Za-z0-9+/=\s]|\\+[nr])+)")
 
-LONGEST = 8_192
-"""No credential found here is longer, but for one unbroken token or text."""
+REACH = 1_024
+"""No credential needs more bytes than this to be seen for one; it may go on for longer."""
 
 
 def _passwords_in_urls(data: bytes) -> Iterator[tuple[int, int]]:
@@ -233,10 +240,13 @@ def _passwords_in_urls(data: bytes) -> Iterator[tuple[int, int]]:
         at = data.find(b"@", at + 1)
 
 
-def find(data: bytes) -> list[tuple[int, int]]:
-    """Return the ranges of credentials in `data`, in no order; they may overlap. About 8 ns a byte of clean text."""
+def find(data: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the ranges of credentials in `data`, in no order; they may overlap. `runs` is `runs_of(data)`.
+
+    About 8 ns a byte of clean text.
+    """
     found: list[tuple[int, int]] = []
-    _add_tokens(data, found)
+    _add_tokens(data, runs, found)
     _add_named(data, found)
     if b"@" in data and b"://" in data:
         found += _passwords_in_urls(data)

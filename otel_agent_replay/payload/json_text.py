@@ -29,69 +29,53 @@ class Found(NamedTuple):
 _TOKEN = re.compile(r'[\s,:]*(?:"([^"\\]*(?:\\.[^"\\]*)*)("|\\?\Z)|([{\[])|([}\]])|([^\s,:{}\[\]"]+))', re.DOTALL)
 
 
-class _Open:
-    """An object or array that the walk is inside of."""
-
-    __slots__ = ("index", "is_array", "key", "start")
-
-    def __init__(self, start: int, *, is_array: bool) -> None:
-        self.start = start
-        self.is_array = is_array
-        self.index = -1
-        self.key: str | None = None
-
-
 def walk(text: str) -> Iterator[Found]:
     """Yield every key and value in the order in which they end. Never raises."""
-    stack: list[_Open] = []
-    path: list[str | int] = []
+    stack: list[tuple[Path, int, int]] = []  # what contains the container: its path and next item; where this one began
+    path: Path = ()  # of the value that comes next
+    home: Path = ()  # of the container that the walk is in
+    index = -1  # of the next item of an array; -1 in an object
+    has_key = True  # false where an object's next text is a key
     position = 0
-    match = _TOKEN.match(text)
+    token = _TOKEN.match
+    match = token(text)
     while match is not None and match.end() > position:
         position = match.end()
-        group = match.lastindex or 0
-        if group == 2:
-            yield from _text(match, stack, path, text)
-        elif group == 3:
-            _enter(stack, path)
-            stack.append(_Open(match.start(3), is_array=match[3] == "["))
-            path.append("")
-        elif group == 4:
-            if stack:
-                opened = stack.pop()
-                path.pop()
-                yield Found(tuple(path), opened.start, position, "container")
-                _leave(stack)
-        else:
-            _enter(stack, path)
-            yield Found(tuple(path), match.start(5), match.end(5), "bare")
-            _leave(stack)
-        match = _TOKEN.match(text, position)
+        group = match.lastindex
+        if index >= 0 and group != _CLOSE:
+            path = (*home, index)
+            index += 1
+        if group == _TEXT:
+            start, end = match.span(1)
+            if not has_key:
+                path = (*home, unescaped(text[start:end]))
+                has_key = True
+                yield Found(path, start, end, "key")
+            else:
+                yield Found(path, start, end, "text")
+                has_key = index >= 0 or not stack
+        elif group == _OPEN:
+            stack.append((home, index, match.start(_OPEN)))
+            home = path
+            is_array = match[_OPEN] == "["
+            index, has_key = (0, True) if is_array else (-1, False)
+        elif group == _BARE:
+            start, end = match.span(_BARE)
+            yield Found(path, start, end, "bare")
+            has_key = index >= 0 or not stack
+        elif stack:
+            closed = home
+            home, index, start = stack.pop()
+            has_key = index >= 0 or not stack
+            yield Found(closed, start, position, "container")
+        match = token(text, position)
+    while stack:  # the text was cut off inside of these
+        closed = home
+        home, _, start = stack.pop()
+        yield Found(closed, start, len(text), "container")
 
 
-def _text(match: re.Match[str], stack: list[_Open], path: list[str | int], text: str) -> Iterator[Found]:
-    start, end = match.span(1)
-    top = stack[-1] if stack else None
-    if top is not None and not top.is_array and top.key is None:
-        top.key = unescaped(text[start:end])
-        path[-1] = top.key
-        yield Found(tuple(path), start, end, "key")
-        return
-    _enter(stack, path)
-    yield Found(tuple(path), start, end, "text")
-    _leave(stack)
-
-
-def _enter(stack: list[_Open], path: list[str | int]) -> None:
-    """Name the value that begins: in an array it is the next one."""
-    if stack and stack[-1].is_array:
-        stack[-1].index += 1
-        path[-1] = stack[-1].index
-
-
-def _leave(stack: list[_Open]) -> None:
-    if stack:
-        stack[-1].key = None
+_TEXT, _OPEN, _CLOSE, _BARE = 2, 3, 4, 5  # groups of _TOKEN
 
 
 # --- the text inside a JSON string ----------------------------------------------------------------------------

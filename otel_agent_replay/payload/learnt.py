@@ -14,6 +14,8 @@ import threading
 import urllib.parse
 from collections.abc import Iterator
 
+from otel_agent_replay.payload.credentials import LONG
+
 SHORTEST = 6
 """Characters; shorter secrets would mask ordinary words."""
 
@@ -29,34 +31,58 @@ _BY_RARITY = {
     )
 }
 
+_WORDS = re.compile(rb"[A-Za-z0-9_-]+")
+
 
 class Learnt:
     """The secrets one process has seen. May be used from several threads."""
 
     def __init__(self) -> None:
-        self._forms: dict[str, tuple[bytes, ...]] = {}
-        self._needles: tuple[tuple[int, bytes], ...] = ()
+        self._forms: dict[str, frozenset[bytes]] = {}
+        self._in_runs: tuple[tuple[int, bytes, bytes], ...] = ()  # length of the telling part, that part, the form
+        self._anywhere: tuple[tuple[int, tuple[bytes, ...]], ...] = ()  # a byte, and the forms that hold it
         self._lock = threading.Lock()
+        self.longest = 0  # bytes of the longest form
         self.version = 0  # rises with every secret, so that what was found clean is known to be so no more
 
     def add(self, secret: str) -> None:
         """Remember `secret`. What is too short, too long or known is left out."""
         if secret in self._forms or not SHORTEST <= len(secret) <= _LONGEST:
             return
-        forms = tuple(sorted(set(_forms(secret)), key=len, reverse=True))
+        forms = frozenset(_forms(secret))
         with self._lock:
             kept = dict(self._forms)
             kept[secret] = forms
             while len(kept) > _MOST:
                 del kept[next(iter(kept))]
-            needles = {form for known in kept.values() for form in known}
+            in_runs = []
+            by_byte: dict[int, list[bytes]] = {}
+            for form in sorted({form for known in kept.values() for form in known}):
+                part = max(_WORDS.findall(form), key=len, default=b"")
+                if len(part) >= LONG:
+                    in_runs.append((len(part), part, form))
+                else:
+                    by_byte.setdefault(_rarest(form), []).append(form)
             self._forms = kept
-            self._needles = tuple((_rarest(needle), needle) for needle in sorted(needles))
+            self.longest = max(len(form) for known in kept.values() for form in known)
+            self._in_runs = tuple(sorted(in_runs))
+            self._anywhere = tuple((byte, tuple(forms)) for byte, forms in by_byte.items())
             self.version += 1
 
-    def find(self, data: bytes) -> list[tuple[int, int]]:
-        """Return the ranges of known secrets in `data`, in no order; they may overlap."""
-        return [span for rare, needle in self._needles if rare in data for span in _spans(data, needle)]
+    def find(self, data: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Return the ranges of known secrets in `data`, in no order; they may overlap. `runs` is `runs_of(data)`."""
+        found = []
+        for byte, forms in self._anywhere:
+            if byte in data:
+                found += [span for form in forms for span in _spans(data, form)]
+        in_runs = self._in_runs
+        for start, end in runs if in_runs else ():
+            for length, part, form in in_runs:
+                if length > end - start:
+                    break
+                if data.find(part, start, end) >= 0:
+                    found += _spans(data, form)
+        return found
 
 
 def _spans(data: bytes, needle: bytes) -> Iterator[tuple[int, int]]:

@@ -41,6 +41,7 @@ _MOST_URLS = 256
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)?")
 _PARAMETER = re.compile(r"(?<=[?&;#])([^=&;#]+)=([^&;#]*)")
+_PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
 _SECRET_PATH = re.compile(
     r"(?<=hooks\.slack\.com/services/)[\w/-]+|(?<=/bot)\d{6,}:[\w-]{30,}|(?<=/api/webhooks/)\d{6,}/[\w-]{20,}"
 )
@@ -109,9 +110,12 @@ class Redaction:
         action = self._set.key_action(name)
         if action is not None:
             return self._short(action, value), True
-        shown = self.url(value) if "://" in value and "@" in value and " " not in value else value
-        shown = self.text(shown)
-        return shown, shown != value
+        password = _PASSWORD.search(value) if "@" in value else None
+        if password is not None:
+            self.learn(password[1])
+            self.learn(urllib.parse.unquote(password[1]))
+        shown = self.text(value)
+        return shown, shown is not value
 
     def _short(self, action: str, value: str) -> str:
         if action == "hash":
@@ -239,16 +243,17 @@ class Redaction:
 
     def _edits(self, data: bytes, media_type: str, *, typed: bool) -> list[Edit]:
         edits = [Edit(low, high, mask_of(high - low).encode()) for low, high in _united(self._spans(data))]
-        if self._set or self._body_rules.may_spell(media_type, data):
+        if self._set or self._body_rules.needs_reading(media_type):
             edits += self._body_rules.edits(data, media_type, self._all_spans, typed=typed)
         return edits
 
     def _spans(self, data: bytes) -> list[tuple[int, int]]:
         """Find credentials and learnt secrets; a body that repeats a clean one is looked at only where it is new."""
-        return self._clean.find(data, self._learnt.version, self._all_spans)
+        return self._clean.find(data, self._learnt.version, credentials.REACH + self._learnt.longest, self._all_spans)
 
     def _all_spans(self, data: bytes) -> list[tuple[int, int]]:
-        return credentials.find(data) + self._learnt.find(data)
+        runs = credentials.runs_of(data)
+        return credentials.find(data, runs) + self._learnt.find(data, runs)
 
 
 _SHORTEST_COOKIE = 12

@@ -89,12 +89,14 @@ class _JsonWalk:
     def hits(self, text: str, base: Path, depth: int) -> Iterator[Hit]:
         for found in walk(text):
             path = base + found.path
+            is_key = False
             if self._tags is not None:
                 self._tags.see(path, found, text)
                 if self._tags.is_syntax(path, found):
                     continue
+                is_key = self._tags.is_pair_key(path)
                 path = self._tags.logical(path)
-            if found.kind == "key":
+            if found.kind == "key" or is_key:
                 yield from self._in_text(text, found, depth)
                 continue
             if found.kind == "text" and path and path[-1] == "type":
@@ -220,11 +222,15 @@ class _Tags:
             return
         if path[-1] == "$type":
             self._tags[path[:-1]] = text[found.start : found.end]
-        elif path[-1] == 0 and len(path) >= 3 and self._is_pair(path[:-1]):
+        elif self.is_pair_key(path):
             self._keys[path[:-1]] = unescaped(text[found.start : found.end])
 
     def _is_pair(self, path: Path) -> bool:
         return path[-2] == "items" and self._tags.get(path[:-2]) in ("dict", "defaultdict")
+
+    def is_pair_key(self, path: Path) -> bool:
+        """Whether it is the key of a `[key, value]` pair."""
+        return len(path) >= 3 and path[-1] == 0 and self._is_pair(path[:-1])
 
     def is_syntax(self, path: Path, found: Found) -> bool:
         """Whether it is part of a tag and not of a value."""
