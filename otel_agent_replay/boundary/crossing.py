@@ -12,7 +12,8 @@ from contextvars import Context, ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
-from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome
+from otel_agent_replay.boundary.ticks import Ticker
+from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome, OutcomeStatus
 
 if TYPE_CHECKING:
     from otel_agent_replay.boundary.session import Session
@@ -38,13 +39,17 @@ class Answer(Protocol):
 
 
 class Counters:
-    """The run's two counters; `next` on them is atomic under the interpreter lock."""
+    """The run's two counters; `next` on them is atomic under the interpreter lock.
 
-    __slots__ = ("sequence", "step")
+    `sequence` has gaps: turns of the event loop after an end use up numbers (`ticks`).
+    """
+
+    __slots__ = ("sequence", "step", "ticker")
 
     def __init__(self, first_sequence: int = 1, first_step: int = 1) -> None:
         self.sequence = itertools.count(first_sequence)
         self.step = itertools.count(first_step)
+        self.ticker = Ticker(self.sequence)
 
 
 class Place:
@@ -85,6 +90,10 @@ class Place:
     def next_sequence(self) -> int:
         """Return the next number in the run's order of begins, reads and ends."""
         return next(self._counters.sequence)
+
+    def ended(self) -> None:
+        """Count the event loop's turns from here: something has just ended."""
+        self._counters.ticker.ended()
 
 
 class _Strand:
@@ -245,14 +254,34 @@ class _Inside(AbstractContextManager[None]):
             current.reset(self._token)
 
 
+class Leaver(Protocol):
+    """Whoever hands an answer over bit by bit."""
+
+    def run_over(self) -> None:
+        """The run is over: end the crossing with what was taken so far, or leave it if nothing was."""
+
+
+def leave_of(leaver: Leaver) -> Callable[[], None]:
+    """Return what tells `leaver` that the run is over, without keeping it alive: dropped responses must be seen."""
+    reference = weakref.ref(leaver)
+
+    def leave() -> None:
+        alive = reference()
+        if alive is not None:
+            alive.run_over()
+
+    return leave
+
+
 class Crossing:
     """One call across the boundary, from begin to end.
 
     `answer` is None when the interceptor must call through; else it holds the outcome to serve. Exactly one
-    `finish` ends it; later ones are ignored, so that close, garbage collection and errors may all try.
+    `finish` ends it; later ones are ignored, so that close, garbage collection and errors may all try. `leave`
+    is set by an interceptor whose answer is taken bit by bit: it ends the crossing with what was taken so far.
     """
 
-    __slots__ = ("_ended", "answer", "call", "place", "session", "source")
+    __slots__ = ("_ended", "answer", "call", "leave", "place", "session", "source")
 
     def __init__(self, session: Session, place: Place, call: Call, source: AnswerSource, answer: Answer | None) -> None:
         self.session = session
@@ -260,6 +289,7 @@ class Crossing:
         self.call = call
         self.source = source
         self.answer = answer
+        self.leave: Callable[[], None] | None = None
         self._ended = False
 
     @property
@@ -279,11 +309,19 @@ class Crossing:
         if self._ended:
             return
         self._ended = True
+        self.leave = None
         try:
             self.session.observer.ended(self, outcome)
         finally:
+            self.place.ended()
             if self.answer is not None:
                 self.answer.done()
+
+    def abandon(self) -> None:
+        """End the crossing because its run is over: with what was taken of its answer, else as pending."""
+        if self.leave is not None:
+            self.leave()
+        self.finish(Outcome(status=OutcomeStatus.PENDING))
 
     def settle(self) -> None:
         """Wait for the answer's turn in the recorded order; at once when live."""

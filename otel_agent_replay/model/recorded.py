@@ -42,7 +42,8 @@ class Node:
 
     `path` is the logical place: one `kind:name#occurrence` part per ancestor, root first, itself last; ids and
     times have no part in it. `step` rises by one as steps begin (None for scopes); `sequence` and
-    `end_sequence` order all begins and ends of the run (`end_sequence` 0: never ended).
+    `end_sequence` order all begins and ends of the run (`end_sequence` 0: never ended), with gaps: up to two turns
+    of an event loop after each end use up a number each, so that ends of one turn can be told from later ones.
     """
 
     run_id: bytes

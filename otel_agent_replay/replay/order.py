@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 
 from otel_agent_replay.replay.quiet import loop_is_idle, quiet_loop, quiet_threads, threads_are_alone
@@ -32,9 +33,12 @@ _BACK_TICK = 0.1
 
 
 class CompletionOrder:
-    """The turns of one run. Thread-safe; tasks of any event loop and plain threads may wait side by side."""
+    """The turns of one run. Thread-safe; tasks of any event loop and plain threads may wait side by side.
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    `numbers` gives every sequence number that the recording uses, sorted: the others are turns of an event loop.
+    """
+
+    def __init__(self, entries: Sequence[Entry], numbers: Callable[[], Sequence[int]] = list) -> None:
         turns: list[tuple[int, Entry, bool]] = []
         for entry in entries:
             if not entry.below:
@@ -55,7 +59,8 @@ class CompletionOrder:
         self._head = 0  # the first turn not taken
         self._marks = 0  # how many turns were taken, in whatever order
         self._ends = 0
-        self._last_ender: object = None
+        self._last_ender: tuple[int, object] | None = None
+        self._numbers = numbers
         self._lock = threading.Lock()
         self._waiters: dict[int, list[tuple[Entry, Callable[[], None]]]] = {}
         self._held: set[Entry] = set()
@@ -103,7 +108,10 @@ class CompletionOrder:
             await self._suspend(entry, held=False)
         if self._must_be_quiet(entry):
             last = self._last_ender
-            await quiet_loop(threads=not (isinstance(last, tuple) and last[0] == _ident()))
+            same_loop = last is not None and last[0] == _ident()
+            if same_loop and last is not None and last[1] is not None and self._ended_together(entry):
+                return
+            await quiet_loop(threads=not same_loop)
 
     async def hold(self, entry: Entry) -> None:
         """Wait to be cancelled, as the recorded call was; let go when nobody does so in the recorded time."""
@@ -137,6 +145,19 @@ class CompletionOrder:
     def _must_be_quiet(self, entry: Entry) -> bool:
         """Whether another call ended elsewhere while this one was open: its consumer must have run first."""
         return self._ends != entry.ends_at_begin and self._last_ender != _owner() and not self._opened_up
+
+    def _ended_together(self, entry: Entry) -> bool:
+        """Whether this end and the one before it fell into one turn of the recorded loop, or the turn after.
+
+        Then no consumer of the first had run yet. A recording without any gap did not count turns.
+        """
+        before = next((turn for turn in range(entry.end_turn - 1, -1, -1) if self._turns[turn][2]), None)
+        numbers = self._numbers()
+        if before is None or entry.end_turn >= len(self._turns) or not numbers or len(numbers) >= numbers[-1]:
+            return False
+        first, second = self._turns[before][0], self._turns[entry.end_turn][0]
+        used = bisect_left(numbers, second) - bisect_right(numbers, first)
+        return second - first - 1 - used <= 1
 
     def _register(self, entry: Entry, wake: Callable[[], None]) -> bool:
         with self._lock:
@@ -274,7 +295,7 @@ class _Turn:
         return woken
 
 
-def _owner() -> object:
+def _owner() -> tuple[int, object]:
     loop = _running_loop()
     return (_ident(), None if loop is None else _current_task(loop))
 

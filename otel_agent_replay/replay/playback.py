@@ -62,7 +62,7 @@ class Playback:
     def __init__(self, tape: Tape, *, volatile: Sequence[str] = ()) -> None:
         self.tape = tape
         self.volatile = matching.Volatile(volatile)
-        self.order = CompletionOrder(tape.entries)
+        self.order = CompletionOrder(tape.entries, tape.numbers)
         self.interrupt: ReplayInterrupt | None = None
         self.served = 0
         self.reads_served = 0

@@ -92,6 +92,8 @@ class Tape:
         self.root: Node | None = None
         self.entries: list[Entry] = []
         self._payload = recorded.payload
+        self._nodes: list[Node] = []
+        self._numbers: list[int] | None = None
         self._lock = threading.Lock()
         self._exact: dict[tuple[Path, Kind, str, bytes], Entry | deque[Entry]] = {}
         self._with_reads: dict[Path, Node] = {}
@@ -106,6 +108,7 @@ class Tape:
             node = item.node
             if node is None:
                 continue
+            self._nodes.append(node)
             path = node.path
             parent = path[:-1]
             if node.reads:
@@ -132,6 +135,15 @@ class Tape:
                 exact[key] = deque((same, entry))
             else:
                 same.append(entry)
+
+    def numbers(self) -> list[int]:
+        """Return every sequence number that the recording uses, sorted: begins, ends and bulk reads."""
+        if self._numbers is None:
+            used = []
+            for node in self._nodes:
+                used += [node.sequence, node.end_sequence, *(read.sequence for read in node.reads)]
+            self._numbers = sorted(number for number in used if number)
+        return self._numbers
 
     @property
     def died(self) -> bool:

@@ -95,7 +95,7 @@ def _child(tmp_path, outside, body):
         capture_output=True,
         text=True,
         timeout=60,
-        env={**os.environ, "PYTHONPATH": root},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))},
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -307,3 +307,39 @@ def test_slow_consumers_change_nothing(agent_delay):
         return [await summarise(task.result()) for task in done]
 
     assert len(_replays_exactly(agent, live)) == 1
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_calls_that_ended_together_are_seen_together(together):
+    """Two calls that ended in one turn of the loop are both done for their consumer; else it sees the first alone."""
+    live = Live()
+    events = {}
+
+    async def search(source):
+        live.calls += 1
+        await events[source].wait()
+        return f"answer of {source}"
+
+    search = tool_async("search", search, "source")
+    count = tool("count", lambda number: number, "number")
+
+    async def agent():
+        events.update((source, asyncio.Event()) for source in "abc")
+        tasks = [asyncio.create_task(search(source)) for source in "abc"]
+        await asyncio.sleep(0)
+
+        def release():
+            events["a"].set()
+            if together:
+                events["b"].set()
+            else:
+                asyncio.get_running_loop().call_later(0.005, events["b"].set)
+
+        asyncio.get_running_loop().call_later(0.005, release)
+        done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        return count(len(done))
+
+    assert _replays_exactly(agent, live) == (2 if together else 1)
