@@ -6,7 +6,6 @@ hexadecimal, times nanoseconds, money US dollars. A side that has nothing at a p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 from otel_agent_replay.compare import (
@@ -22,8 +21,8 @@ from otel_agent_replay.compare import (
     Removed,
     TimingOnly,
 )
-from otel_agent_replay.model import Outcome, Payload, RecordedRun, RecordedSpan, Run
 from otel_agent_replay.payload.difference import MISSING
+from otel_agent_replay.report.run_document import plain, run_facts
 
 SCHEMA_VERSION = 1
 
@@ -87,109 +86,6 @@ def change_json(change: Change) -> dict[str, Any]:
     if isinstance(change, Moved):
         return {"kind": "moved", **ends}
     return {"kind": "changed", **ends, "rule": change.rule.value, "fields": [_field(item) for item in change.fields]}
-
-
-def run_facts(run: Run) -> dict[str, Any]:
-    """Return the facts of a run."""
-    versions = run.versions
-    names = ("agent", "prompt", "tool_schema", "model_route", "policy", "index", "code")
-    return {
-        "run_id": run.run_id.hex(),
-        "trace_id": run.trace_id.hex(),
-        "agent": run.agent,
-        "status": run.status.value,
-        "started_ns": run.started_ns,
-        "ended_ns": run.ended_ns or None,
-        "mode": run.mode,
-        "origin_run_id": run.origin_run_id.hex() or None,
-        "thread_id": run.thread_id or None,
-        "service": run.service or None,
-        "entry": run.entry or None,
-        "versions": {name: value for name in names if (value := getattr(versions, name))},
-        "packages": dict(versions.packages),
-    }
-
-
-def run_json(recorded: RecordedRun) -> dict[str, Any]:
-    """Return a run with its spans in order, `schema` "agent-replay/run"; bodies are left out, digests are there."""
-    return {
-        "schema": "agent-replay/run",
-        "schema_version": SCHEMA_VERSION,
-        "run": run_facts(recorded.run),
-        "coverage": coverage_json(recorded),
-        "spans": [span_json(item) for item in recorded.spans],
-    }
-
-
-def coverage_json(recorded: RecordedRun) -> dict[str, Any]:
-    """Return what was captured, what was not, and what was lost."""
-    return {
-        "captured": [
-            {"what": entry.what, "state": entry.state, "detail": entry.detail}
-            for entry in recorded.run.coverage.entries
-        ],
-        "losses": [
-            {"reason": loss.reason.value, "what": loss.what, "count": loss.count, "detail": loss.detail}
-            for loss in recorded.losses
-        ],
-    }
-
-
-def span_json(recorded: RecordedSpan) -> dict[str, Any]:
-    """Return one span; `node` is null for a span of another library."""
-    span, node = recorded.span, recorded.node
-    result: dict[str, Any] = {
-        "span_id": span.span_id.hex(),
-        "parent_span_id": span.parent_span_id.hex() or None,
-        "name": span.name,
-        "start_ns": span.start_ns,
-        "end_ns": span.end_ns or None,
-        "attributes": plain(span.attributes),
-        "node": None,
-    }
-    if node is not None:
-        result["node"] = {
-            "step": node.step,
-            "kind": node.kind.value,
-            "name": node.name,
-            "path": list(node.path),
-            "side_effect": node.side_effect.value,
-            "source": node.source.value,
-            "request": None if node.call is None else payload_facts(node.call.request),
-            "outcome": None if node.outcome is None else _outcome(node.outcome),
-            "reads": len(node.reads),
-        }
-    return result
-
-
-def payload_facts(payload: Payload) -> dict[str, Any]:
-    """Return digest, size and media type of a payload."""
-    return {"sha256": payload.digest.hex(), "size": payload.size, "media_type": payload.media_type}
-
-
-def plain(value: Any) -> Any:
-    """Return `value` as JSON can hold it: bytes as hexadecimal, anything unknown as its repr."""
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, (bytes, bytearray)):
-        return bytes(value).hex()
-    if isinstance(value, Mapping):
-        return {str(key): plain(inner) for key, inner in value.items()}
-    if isinstance(value, Sequence):
-        return [plain(inner) for inner in value]
-    return repr(value)
-
-
-def _outcome(outcome: Outcome) -> dict[str, Any]:
-    failure = outcome.failure
-    return {
-        "status": outcome.status.value,
-        "result": None if outcome.result is None else payload_facts(outcome.result),
-        "http_status": None if outcome.head is None else outcome.head.status,
-        "chunks": len(outcome.chunks),
-        "closed_early": outcome.closed_early,
-        "failure": None if failure is None else {"type": failure.type, "message": failure.message},
-    }
 
 
 def _departure(departure: Departure) -> dict[str, Any]:

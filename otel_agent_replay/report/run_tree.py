@@ -22,6 +22,7 @@ from otel_agent_replay.model import (
 )
 from otel_agent_replay.payload.canonical import is_json
 from otel_agent_replay.report import amounts
+from otel_agent_replay.report.run_document import node_of_step
 from otel_agent_replay.report.safe_text import visible
 from otel_agent_replay.report.terminal import BAD, GOOD, QUIET, STRONG, line
 
@@ -99,16 +100,12 @@ def _facts(recorded: RecordedSpan, node: Node) -> Iterator[str]:
         yield f"{len(node.reads)} reads"
 
 
-def find_step(recorded: RecordedRun, step: int) -> RecordedSpan | None:
-    """Return the span of a step, None when the run has none of that number."""
-    return next((item for item in recorded.spans if item.node is not None and item.node.step == step), None)
+def step_lines(recorded: RecordedRun, step: int) -> list[Text]:
+    """Return all that is known of one step: call, answer, reads. Bodies are shown whole.
 
-
-def step_lines(recorded: RecordedRun, span: RecordedSpan) -> list[Text]:
-    """Return all that is known of one step: call, answer, reads. Bodies are shown whole."""
-    node = span.node
-    if node is None:
-        raise ValueError("a span of another library is no step")
+    Raises CannotJudge when the run has no such step.
+    """
+    node = node_of_step(recorded, step)
     lines = [line((f"step {node.step} · {node.kind} {node.name}", STRONG)), line((f"at {'/'.join(node.path)}", QUIET))]
     call, outcome = node.call, node.outcome
     if call is not None:

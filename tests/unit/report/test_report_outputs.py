@@ -9,13 +9,15 @@ import pytest
 from rich.console import Console
 
 from otel_agent_replay.compare import compare
+from otel_agent_replay.errors import CannotJudge
 from otel_agent_replay.model import AnswerSource, Kind, Loss, LossReason, SideEffect
 from otel_agent_replay.replay.verdict import Departure, MissedStep, ReplayVerdict, VerdictStatus
 from otel_agent_replay.report.comparison_tree import comparison_lines
 from otel_agent_replay.report.coverage import coverage_lines
-from otel_agent_replay.report.json_report import comparison_json, run_json
+from otel_agent_replay.report.json_report import comparison_json
 from otel_agent_replay.report.markdown import LIMIT, comparison_markdown
-from otel_agent_replay.report.run_tree import find_step, run_lines, step_lines
+from otel_agent_replay.report.run_document import run_json, step_json
+from otel_agent_replay.report.run_tree import run_lines, step_lines
 from otel_agent_replay.report.safe_text import markdown, markdown_block, markdown_code, visible
 from otel_agent_replay.report.terminal import plain_text, print_lines
 from otel_agent_replay.report.verdict_lines import verdict_lines
@@ -78,8 +80,7 @@ def test_hostile_text_cannot_drive_a_terminal():
     """No control, escape or direction character of a recording reaches the terminal, styled or not."""
     a, b = hostile_run(1, HOSTILE), hostile_run(2, HOSTILE + "2")
     comparison = compare(a, b)
-    step = find_step(a, 1)
-    for lines in (comparison_lines(comparison), run_lines(a), step_lines(a, step), coverage_lines(a)):
+    for lines in (comparison_lines(comparison), run_lines(a), step_lines(a, 1), coverage_lines(a)):
         stream = io.StringIO()
         print_lines(lines, stream)
         assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", stream.getvalue())
@@ -173,16 +174,18 @@ def test_one_step_is_shown_whole():
     long = "word " * 2000
     inside = lambda tool: tool.read(Kind.CLOCK, "time.time", 1.5)
     recorded = run().tool("t", {"text": long}, {"n": 1}, inside=inside).build()
-    text = plain_text(step_lines(recorded, find_step(recorded, 1)))
+    text = plain_text(step_lines(recorded, 1))
     assert long in text
     assert "clock time.time = 1.5" in text
-    assert find_step(recorded, 99) is None
+    assert step_json(recorded, 1)["request_body"] == {"text": long}
+    with pytest.raises(CannotJudge, match="has no step 99; it has steps 1 to 1"):
+        step_lines(recorded, 99)
 
 
 def test_a_digest_only_step_says_so():
     """Where the content was not kept, that is what is shown."""
     recorded = run().tool("t", {"a": 1}, 1).build(keep_payloads=False)
-    assert "its digest only" in plain_text(step_lines(recorded, find_step(recorded, 1)))
+    assert "its digest only" in plain_text(step_lines(recorded, 1))
 
 
 def test_coverage_lists_what_was_not_captured_and_what_was_lost():

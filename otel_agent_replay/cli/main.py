@@ -1,0 +1,119 @@
+"""`agent-replay`: the group of all commands, loaded one by one when asked for, and the form of every error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module, metadata
+from typing import Any
+
+import click
+
+from otel_agent_replay.cli.output import CANNOT_JUDGE, USAGE, complain
+from otel_agent_replay.errors import AgentReplayError, ConfigurationError
+
+_INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class LazyCommand:
+    """Where a command lives, and its line in the list; its module is imported only when it is called."""
+
+    module: str
+    summary: str
+
+
+COMMANDS: Mapping[str, LazyCommand] = {
+    "record": LazyCommand("record", "Run a command with recording on."),
+    "replay": LazyCommand("replay", "Run an agent's real code with every answer from a recording."),
+    "runs": LazyCommand("runs", "List the runs of a lake."),
+    "show": LazyCommand("show", "Show one run: its steps, one step in full, or its coverage."),
+    "diff": LazyCommand("diff", "Say where two runs part, and why."),
+    "sql": LazyCommand("sql", "Query a lake with SQL."),
+    "verify": LazyCommand("verify", "Recompute every digest of a run."),
+    "seal": LazyCommand("seal", "Move closed journal segments into the lake."),
+    "demo": LazyCommand("demo", "Replay the recording that comes with the package."),
+    "doctor": LazyCommand("doctor", "Show settings, lake health and what of this installation is covered."),
+}
+
+
+class CommandGroup(click.Group):
+    """Loads commands lazily and writes every error as `error[code]: what; what next`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import and return a command; None when there is none of that name."""
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        found: click.Command = getattr(import_module(f"otel_agent_replay.cli.{entry.module}"), entry.module)
+        return found
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+    def main(
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run; in standalone mode end the process with the command's exit code."""
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        try:
+            result = super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
+        except click.Abort:
+            sys.exit(_INTERRUPTED)
+        except click.ClickException as error:
+            sys.exit(_report(error))
+        except AgentReplayError as error:
+            complain(error.code, str(error))
+            sys.exit(USAGE if isinstance(error, ConfigurationError) else CANNOT_JUDGE)
+        except BrokenPipeError:
+            # The reader of our output went away (`| head`): nobody is left to tell, and the flush at exit must not.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(0)
+        sys.exit(result if isinstance(result, int) else 0)
+
+
+def _report(error: click.ClickException) -> int:
+    if isinstance(error, click.UsageError):
+        command = error.ctx.command_path if error.ctx is not None else "agent-replay"
+        complain("usage", f"{error.format_message().rstrip('.')}; `{command} --help` shows how")
+        return USAGE
+    complain("error", error.format_message())
+    return error.exit_code
+
+
+def _version(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
+    if asked:
+        click.echo(f"agent-replay {metadata.version('otel-agent-replay')}")
+        context.exit(0)
+
+
+@click.group(
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="""\b
+RUN is a run id, a trace id from any backend, or a unique beginning of one.
+Exit codes: 0 same, 1 departed or different, 2 usage, 125 cannot judge.
+
+\b
+Example:
+  agent-replay runs
+  agent-replay show 0198c2
+""",
+)
+@click.option("--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Show the version.")
+def main() -> None:
+    """Record, replay, compare and query runs of AI agents."""

@@ -1,0 +1,43 @@
+"""Opening a lake for reading: what is closed is sealed first, so that one reads what one has just written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_agent_replay.cli.output import remark
+
+if TYPE_CHECKING:
+    from otel_agent_replay.export.sealer import SealReport
+    from otel_agent_replay.lake.catalog import Lake
+
+
+def open_lake(lake: Path, *, verbose: bool = False) -> Lake:
+    """Seal what is closed and return the lake. What could not be sealed is said on standard error, never hidden."""
+    from otel_agent_replay.export.sealer import seal
+    from otel_agent_replay.lake.catalog import Lake
+
+    try:
+        report = seal(lake)
+    except OSError as error:
+        remark(f"note: the journal of {lake} could not be sealed ({error}); runs that lie there are not shown")
+    else:
+        tell_sealing(report, verbose=verbose)
+    return Lake(lake)
+
+
+def tell_sealing(report: SealReport, *, verbose: bool) -> None:
+    """Say on standard error what a sealing could not do, and, when asked, what it did."""
+    if report.busy:
+        remark("note: another process seals this lake; runs that it has not published yet are not shown")
+    for run_id, why in report.failed:
+        remark(f"note: run {run_id} could not be sealed and stays in the journal: {why}")
+    for segment in report.unreadable:
+        remark(f"note: segment {segment} was written by a newer version and stays in the journal")
+    if verbose:
+        remark(
+            f"sealed {report.runs} runs, {report.spans} spans, {report.losses} losses; "
+            f"{report.segments_removed} segments removed, {report.open_segments} still written"
+        )
+        for torn in report.torn:
+            remark(f"torn: {torn}")

@@ -1,0 +1,58 @@
+"""`agent-replay show RUN`: one run on the screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_option
+from otel_agent_replay.cli.output import emit_json
+from otel_agent_replay.cli.reading import open_lake
+
+if TYPE_CHECKING:
+    from otel_agent_replay.model import RecordedRun
+
+_EPILOG = """\b
+Example:
+  agent-replay show 0198c2 --coverage
+  agent-replay show 0198c2 --step 7
+"""
+
+
+@click.command(epilog=_EPILOG)
+@lake_option
+@click.argument("run")
+@click.option("--coverage", is_flag=True, help="Show what was captured, what was not, and what was lost.")
+@click.option("--step", type=click.IntRange(min=1), metavar="N", help="Show step N in full: request, answer, reads.")
+@json_option
+@verbose_option
+def show(lake: Path, run: str, coverage: bool, step: int | None, as_json: bool, verbose: bool) -> int:
+    """Show RUN: its steps as a tree, with times, tokens, cost and failures."""
+    if coverage and step is not None:
+        raise click.UsageError("--coverage and --step show different things; give one of them")
+    stored = open_lake(lake, verbose=verbose)
+    recorded = stored.load(stored.find(run))
+    if as_json:
+        emit_json(_document(recorded, coverage=coverage, step=step))
+        return 0
+    from otel_agent_replay.report.coverage import coverage_lines
+    from otel_agent_replay.report.run_tree import run_lines, step_lines
+    from otel_agent_replay.report.terminal import print_lines
+
+    if coverage:
+        print_lines(coverage_lines(recorded))
+    elif step is not None:
+        print_lines(step_lines(recorded, step))
+    else:
+        print_lines(run_lines(recorded))
+    return 0
+
+
+def _document(recorded: RecordedRun, *, coverage: bool, step: int | None) -> object:
+    from otel_agent_replay.report.run_document import coverage_document, run_json, step_json
+
+    if coverage:
+        return coverage_document(recorded)
+    return run_json(recorded) if step is None else step_json(recorded, step)
