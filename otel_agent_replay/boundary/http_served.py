@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from otel_agent_replay.boundary.crossing import Crossing
+from otel_agent_replay.boundary.crossing import Crossing, leave_of
 from otel_agent_replay.boundary.http_faults import stop
 from otel_agent_replay.errors import MissingPayload, ReplayDeparture, ReplayInterrupt, TapeEnded
 from otel_agent_replay.model import HttpResponseHead, Outcome, OutcomeStatus, Payload
@@ -22,7 +22,7 @@ class Served:
     gives None, then `end` (or `end_async`); or `leave` at any time. All but `take` may raise.
     """
 
-    __slots__ = ("_done", "_next", "_outcome", "_pieces", "_taken", "crossing")
+    __slots__ = ("__weakref__", "_done", "_next", "_outcome", "_pieces", "_taken", "crossing")
 
     def __init__(self, crossing: Crossing, outcome: Outcome) -> None:
         self.crossing = crossing
@@ -31,6 +31,7 @@ class Served:
         self._next = 0
         self._taken = 0
         self._done = False
+        crossing.leave = leave_of(self)
 
     @property
     def head(self) -> HttpResponseHead:
@@ -109,6 +110,11 @@ class Served:
                 self.crossing.settle()
         finally:
             self._finish(self._as_left())
+
+    def run_over(self) -> None:
+        """The run ends while the body is still open."""
+        if self._outcome.head is not None:
+            self.leave(in_turn=False)
 
     async def leave_async(self) -> None:
         """The reader leaves before the end, letting other tasks run until it is its turn."""

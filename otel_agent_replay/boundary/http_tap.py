@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from otel_agent_replay import semconv
-from otel_agent_replay.boundary.crossing import Crossing
+from otel_agent_replay.boundary.crossing import Crossing, leave_of
 from otel_agent_replay.boundary.failures import recorded_failure
 from otel_agent_replay.boundary.http_call import SentRequest, call_of, header, media_type_of
 from otel_agent_replay.boundary.http_coding import Masked, codings_of, masked
@@ -63,9 +63,9 @@ class ResponseTap:
     """
 
     __slots__ = (
-        "_began_ns", "_changed", "_codings", "_data", "_dropped", "_ended", "_first", "_head", "_held", "_limit",
-        "_media_type", "_part_due", "_protocol", "_request", "_sha", "_times", "_told", "_trailers", "_upload",
-        "_uploaded", "crossing",
+        "__weakref__", "_began_ns", "_changed", "_codings", "_data", "_dropped", "_ended", "_first", "_head", "_held",
+        "_limit", "_media_type", "_part_due", "_protocol", "_request", "_sha", "_times", "_told", "_trailers",
+        "_upload", "_uploaded", "crossing",
     )  # fmt: skip
 
     def __init__(self, crossing: Crossing, protocol: Protocol | None, request: SentRequest, began_ns: int) -> None:
@@ -90,6 +90,7 @@ class ResponseTap:
         self._dropped = False
         self._upload: list[bytes] | None = [] if request.body is None else None
         self._uploaded = 0
+        crossing.leave = leave_of(self)
 
     # --- what the transport tells ---
 
@@ -136,6 +137,11 @@ class ResponseTap:
     def close(self) -> None:
         """The reader is done with the response, before its end if `end` was not called."""
         self._finish(OutcomeStatus.OK, None, closed_early=True)
+
+    def run_over(self) -> None:
+        """The run ends while the body is still open: what was read of it is all that the run ever had."""
+        if self._head is not None:
+            self.close()
 
     def fail(self, error: BaseException) -> None:
         """The call or the reading of its body raised `error`, which the caller now raises on."""

@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.failures import recorded_failure
+from otel_agent_replay.boundary.http_faults import stop
 from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.errors import ReplayDeparture
 from otel_agent_replay.model import (
     Call,
     FailurePhase,
@@ -168,6 +171,7 @@ def iterate(
     if crossing.answer is not None:
         return (yield from _serve_items(crossing))
     items: list[Any] = []
+    crossing.leave = lambda: crossing.finish(_items_outcome(session, items, None, closed_early=True))
     inner = declaration.function(*args, **kwargs)
     try:
         with crossing.inside():
@@ -206,6 +210,7 @@ async def iterate_async(
             yield item
         return
     items: list[Any] = []
+    crossing.leave = lambda: crossing.finish(_items_outcome(session, items, None, closed_early=True))
     inner = declaration.function(*args, **kwargs)
     try:
         item = await _resumed(crossing, inner.__anext__())
@@ -272,10 +277,23 @@ def _recorded_items(crossing: Crossing) -> tuple[Outcome, dict[str, Any]]:
     return outcome, recorded
 
 
+def _check_left(crossing: Crossing, outcome: Outcome, count: int) -> None:
+    """Stop the replay of a consumer that wants more items than the recorded one took."""
+    if outcome.closed_early:
+        step = None if crossing.answer is None else crossing.answer.origin_step
+        expected = f"the generator to be closed after {count} items"
+        departure = ReplayDeparture(
+            step=step, path=crossing.place.path, expected=expected, came="a request for the next one"
+        )
+        raise stop(crossing.session, departure)
+
+
 def _serve_items(crossing: Crossing) -> Generator[Any, Any, Any]:
     outcome, recorded = _recorded_items(crossing)
+    crossing.leave = partial(crossing.finish, outcome)
     try:
         yield from recorded.get("yielded", ())
+        _check_left(crossing, outcome, len(recorded.get("yielded", ())))
         crossing.settle()
     finally:
         crossing.finish(outcome)
@@ -286,9 +304,11 @@ def _serve_items(crossing: Crossing) -> Generator[Any, Any, Any]:
 
 async def _serve_items_async(crossing: Crossing) -> AsyncGenerator[Any, None]:
     outcome, recorded = _recorded_items(crossing)
+    crossing.leave = partial(crossing.finish, outcome)
     try:
         for item in recorded.get("yielded", ()):
             yield item
+        _check_left(crossing, outcome, len(recorded.get("yielded", ())))
         await crossing.settle_async()
     finally:
         crossing.finish(outcome)

@@ -11,6 +11,7 @@ from typing import Protocol
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.failures import recorded_failure
+from otel_agent_replay.boundary.http_exchange import finish_abandoned
 from otel_agent_replay.boundary.policy import RECORD, Mode
 from otel_agent_replay.boundary.runs import RunRequest
 from otel_agent_replay.boundary.session import Answerer, Session
@@ -26,8 +27,6 @@ from otel_agent_replay.model import (
     CoverageEntry,
     FailurePhase,
     Kind,
-    Outcome,
-    OutcomeStatus,
     Payload,
     Read,
     RunStatus,
@@ -168,7 +167,7 @@ class RecordingRuns:
         return record
 
     def close(self, session: Session, *, output: Payload | None, error: BaseException | None) -> None:
-        """End a run: what is still open in it is written as pending, then the run's own end."""
+        """End a run: what is still open in it ends with what was taken of it, or as pending; then the run itself."""
         try:
             self._close(session, output, error)
         except Exception:
@@ -181,11 +180,12 @@ class RecordingRuns:
         recorder = session.observer
         if not isinstance(recorder, Recorder):
             raise TypeError("this session was not opened here")
+        finish_abandoned()
         for place, crossing in recorder.close_open():
             if crossing is None:
                 recorder.left(place, None, {})
             else:
-                crossing.finish(Outcome(status=OutcomeStatus.PENDING))
+                crossing.abandon()
         record = wire.Record()
         ended = record.run_ended
         ended.run_id = session.run_id
