@@ -20,6 +20,7 @@ _AFTER = 'f"You are a friendly support agent. Today is'
 
 def main(folder: Path) -> int:
     """Run the story in `folder`; returns 0 when every act ended as it should."""
+    folder = folder.resolve()
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     agent = folder / "support_agent.py"
@@ -31,7 +32,7 @@ def main(folder: Path) -> int:
         status = _agent_replay(folder, "record", "--", sys.executable, agent.name, model=url)
     if status != 0 or not refunds.exists():
         return _failed("the recorded run did not end well")
-    run_id = _last_run(folder)
+    run_id = _recorded_run(folder)
     print(f"   refunds.txt now has {_lines(refunds)} line: the side effect happened once")
 
     _say(f"2. Show: agent-replay show {run_id[:12]}")
@@ -52,10 +53,10 @@ def main(folder: Path) -> int:
     if status != 1 or _lines(refunds) != 1:
         return _failed("the changed agent was expected to depart")
 
-    _say("5. Ask the lake: what did each model call cost in tokens?")
+    _say("5. Ask the lake: what did each model call use?")
     question = (
-        "SELECT step, model, input_tokens, output_tokens, finish_reasons FROM model_calls "
-        "WHERE NOT replay ORDER BY step"
+        "SELECT step, request_model, input_tokens, output_tokens, finish_reasons FROM model_calls "
+        "WHERE source = 'live' ORDER BY step"
     )
     if _agent_replay(folder, "sql", question) != 0:
         return _failed("the query failed")
@@ -70,14 +71,14 @@ def _agent_replay(folder: Path, *arguments: str, model: str = "http://127.0.0.1:
         "OPENAI_API_KEY": "sk-demo-not-a-real-key-0000000000",
         "AGENT_REPLAY_LAKE": str(folder / ".agent-replay"),
     }
-    command = [sys.executable, "-m", "otel_agent_replay.cli.main", *arguments]
+    command = [sys.executable, "-m", "otel_agent_replay", *arguments]
     return subprocess.call(command, cwd=folder, env=environment)
 
 
-def _last_run(folder: Path) -> str:
+def _recorded_run(folder: Path) -> str:
     from otel_agent_replay.lake.catalog import Lake
 
-    return Lake(folder / ".agent-replay").runs()[0].run.run_id.hex()
+    return next(one.run.run_id.hex() for one in Lake(folder / ".agent-replay").runs() if one.run.agent == "support")
 
 
 def _lines(path: Path) -> int:

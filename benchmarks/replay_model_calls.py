@@ -1,0 +1,108 @@
+"""Exact replay of model calls through the openai client, beside the client's own floor and vcrpy.
+
+Floor: the same client over its own MockTransport with canned bytes. Peer: vcrpy playing a cassette of the same calls
+(matching on method, URI and body, as exactness needs). The replay is the real one: matching, order, fence of departures,
+its own recording as a run.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import httpx2
+import openai
+import vcr
+from measure import Figure, paired, report, spread
+
+import otel_agent_replay as replay
+from otel_agent_replay.boundary.runs import set_run_factory
+from otel_agent_replay.demo import server
+from otel_agent_replay.export.sealer import seal
+from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.replay.runs import ReplayRuns
+
+PLAIN = b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello there"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}'
+TURN = 3000  # bytes that each step adds to the conversation
+
+
+def client_of(url: str, **options) -> openai.OpenAI:
+    return openai.OpenAI(api_key="k", base_url=url, max_retries=0, **options)
+
+
+def converse(client: openai.OpenAI, steps: int, growing: bool) -> None:
+    messages = [{"role": "system", "content": "You are an agent."}]
+    for number in range(steps):
+        text = f"step {number} " + ("x" * TURN if growing else "")
+        request = [*messages, {"role": "user", "content": text}]
+        client.chat.completions.create(model="m", messages=request)
+        if growing:
+            messages = [*request, {"role": "assistant", "content": "Hello there"}]
+
+
+def recorded_run(folder: Path, steps: int, growing: bool, url: str):
+    runtime = replay.configure(lake=folder, seal="off")
+    client = client_of(url)
+    agent = replay.agent(name="bench")(lambda: converse(client, steps, growing))
+    agent()
+    runtime.journal.rotate()
+    seal(folder)
+    lake = Lake(folder)
+    return runtime, agent, lake, lake.runs(limit=1)[0].run.run_id
+
+
+def replaying(runtime, agent, lake, run_id):
+    """Return an action that loads the run and replays it, as `agent-replay replay` does in its child."""
+
+    def action() -> None:
+        runs = ReplayRuns([lake.load(run_id)], target=run_id, opener=runtime.recording.open, closer=runtime.recording.close)
+        set_run_factory(runs)
+        agent()
+        set_run_factory(runtime.recording)
+        if runs.verdict().exit_code != 0:
+            raise SystemExit(f"the replay departed: {runs.verdict()}")
+
+    return action
+
+
+def cassette(path: Path, steps: int, growing: bool, url: str):
+    recorder = vcr.VCR(match_on=["method", "uri", "body"], record_mode="once")
+    client = client_of(url)
+    with recorder.use_cassette(str(path)):
+        converse(client, steps, growing)
+
+    def action() -> None:
+        with recorder.use_cassette(str(path), record_mode="none"):
+            converse(client, steps, growing)
+
+    return action
+
+
+def main() -> int:
+    folder = Path(tempfile.mkdtemp(prefix="bench-"))
+    figures = []
+    with server.serving() as url:
+        canned = client_of(url, http_client=httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(200, headers={"content-type": "application/json"}, content=PLAIN))))
+        for steps, growing, label in ((50, False, "50 model calls"), (10, True, "10 steps"), (100, True, "100 steps, 15 MB of requests")):
+            peer = cassette(folder / f"{steps}.yaml", steps, growing, url)
+            parts = recorded_run(folder / f"lake{steps}", steps, growing, url)
+            subject = replaying(*parts)
+            if steps == 50:
+                set_run_factory(None)
+                pairs = paired(subject, lambda: converse(canned, 50, False), rounds=9)
+                over = [1000 * (a - b) / steps for a, b in pairs]
+                middle, low, high = spread(over)
+                figures.append(Figure("exact replay of 50 model calls, above the client's own floor", middle, 0.2, "ms a call", low=low, high=high, detail=f"(floor {1000 * pairs[-1][1] / steps:.2f} ms a call)"))
+            else:
+                pairs = paired(peer, subject, rounds=3 if steps == 100 else 7, warmup=1)
+                middle, low, high = spread([a / b for a, b in pairs])
+                figures.append(Figure(f"vcrpy against exact replay, {label}", middle, 5 if steps == 10 else 15, "x", at_most=False, low=low, high=high, detail=f"({pairs[-1][0]:.2f} s against {pairs[-1][1]:.2f} s)"))
+            replay.shutdown()
+    return report("replay_model_calls", figures)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
