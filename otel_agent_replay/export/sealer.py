@@ -140,6 +140,9 @@ class _Sealing:
         step = self._state.step
         if step is None:
             return
+        from otel_agent_replay.lake.layout import remove_unfinished
+
+        remove_unfinished(self._lake)
         chosen = [segment for segment in list_segments(self._lake) if segment.id in step.segments]
         with _loaded(chosen) as loaded:
             try:

@@ -114,6 +114,13 @@ def publish(temporary: Path, target: Path) -> None:
     _sync(target.parent)
 
 
+def remove_unfinished(lake: Path) -> None:
+    """Remove what a writer that died left half written. Only for one who knows that nobody writes the lake now."""
+    for table in TABLES:
+        for path in (lake / table).rglob(f"{_TEMPORARY_PREFIX}*.tmp"):
+            path.unlink(missing_ok=True)
+
+
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:

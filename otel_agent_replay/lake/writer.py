@@ -81,7 +81,7 @@ class _PackFiles:
     """The spans, payloads and losses files of one pack."""
 
     def __init__(self, lake: Path, partition: Partition, runs: list[RecordedRun], segments: Sequence[str]) -> None:
-        self._pack = _pack_number(runs)
+        self._pack = _pack_number(runs, segments)
         starts = [_started_ms(recorded) for recorded in runs]
         name = file_name(min(starts), max(starts), self._pack)
         metadata = file_metadata(segments=segments, quirks=[quirk for run in runs for quirk in run.run.quirks])
@@ -142,9 +142,11 @@ class _PackFiles:
             del rows[:ROW_GROUP_ROWS]
 
 
-def _pack_number(runs: list[RecordedRun]) -> int:
+def _pack_number(runs: list[RecordedRun], segments: Sequence[str]) -> int:
     # From the ids alone: sealing the same runs again after a crash replaces the files instead of adding to them.
-    digest = hashlib.sha256(b"".join(run.run.run_id + run.run.trace_id for run in runs)).digest()
+    # A trace without a run may come in parts, at different times: there the segments belong to the name.
+    apart = b"" if all(run.run.run_id for run in runs) else "\0".join(segments).encode()
+    digest = hashlib.sha256(b"".join(run.run.run_id + run.run.trace_id for run in runs) + apart).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 

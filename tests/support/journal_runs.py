@@ -12,17 +12,21 @@ from otel_agent_replay.model import (
     Call,
     HttpRequestHead,
     HttpResponseHead,
+    InstrumentationScope,
     Kind,
     MediaType,
     Outcome,
     OutcomeStatus,
     Payload,
     Read,
+    Resource,
     SideEffect,
+    Span,
     new_run_id,
     new_span_id,
     new_trace_id,
 )
+from otel_agent_replay.otlp.spans import resource_spans_of
 from otel_agent_replay.payload.prefix import BodyHistory
 from otel_agent_replay.wire import convert
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
@@ -157,3 +161,20 @@ class JournalRun:
         written = self.journal.append(*bodies, wire.Record(run_ended=ended))
         self.journal.end_run(self.run_id)
         return written
+
+
+def foreign(name: str, *, run_id: bytes = b"", trace_id: bytes | None = None, parent: bytes = b"") -> wire.Record:
+    """Return the record of a span that another library emitted."""
+    span = Span(
+        trace_id=trace_id or new_trace_id(),
+        span_id=new_span_id(),
+        name=name,
+        start_ns=NOW_NS + 5,
+        end_ns=NOW_NS + 9,
+        parent_span_id=parent,
+        attributes={"db.system": "postgresql"},
+        resource=Resource({"service.name": "shop"}),
+        scope=InstrumentationScope("other.library", "1"),
+    )
+    data = resource_spans_of(span).SerializeToString()
+    return wire.Record(foreign=wire.ForeignSpan(run_id=run_id, resource_spans=data))
