@@ -20,6 +20,7 @@ from otel_agent_replay.model import CaptureLevel, Kind, MediaType, Payload, Side
 from otel_agent_replay.payload.codec import encode
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_OURSELVES = __name__.partition(".")[0]
 _VALUE = MediaType.VALUE.value
 
 
@@ -44,7 +45,9 @@ class AgentDeclaration:
         self.capture = capture
         names, is_method = parameters_of(function)
         self._call = Declaration(Kind.RUN, self.name, SideEffect.NONE, function, names, is_method)
-        count_as_application(function.__module__.partition(".")[0])
+        package = function.__module__.partition(".")[0]
+        if package != _OURSELVES:  # the agents of our own demo count as they are
+            count_as_application(package)
         self.entry = f"{function.__module__}:{function.__qualname__}"
 
     def request(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> RunRequest:

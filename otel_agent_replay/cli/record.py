@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import click
+
 from otel_agent_replay.cli.lake_option import lake_option
 from otel_agent_replay.cli.output import emit
 

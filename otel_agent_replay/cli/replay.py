@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import click
+
 from otel_agent_replay.cli.lake_option import lake_option
 
 _EPILOG = """\b
