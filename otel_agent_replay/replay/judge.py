@@ -72,8 +72,8 @@ def judge(tape: Tape, playback: Playback, end: End) -> ReplayVerdict:
         reason=reason,
         departure=departure,
         steps_recorded=tape.steps,
-        steps_replayed=playback.served,
-        reads_replayed=playback.reads_served,
+        steps_replayed=tape.taken,
+        reads_replayed=tape.reads_taken,
         reads_never_made=tape.count_reads_left(),
         never_asked=tuple(MissedStep(entry.node.step, entry.node.path) for entry in left[:_MOST_MISSED]),
         tape_ended=isinstance(end.interrupt, TapeEnded) or tape.died,
@@ -85,7 +85,7 @@ def judge(tape: Tape, playback: Playback, end: End) -> ReplayVerdict:
         canonical_matches=tuple(playback.canonical_matches),
         volatile=playback.volatile.paths,
         losses=losses_told(tape.losses),
-        sources={AnswerSource.TAPE.value: playback.served},
+        sources={AnswerSource.TAPE.value: tape.taken},
     )
 
 

@@ -64,8 +64,6 @@ class Playback:
         self.volatile = matching.Volatile(volatile)
         self.order = CompletionOrder(tape.entries, tape.numbers)
         self.interrupt: ReplayInterrupt | None = None
-        self.served = 0
-        self.reads_served = 0
         self.canonical_matches: list[int] = []
 
     # --- the Answerer protocol ---
@@ -75,7 +73,7 @@ class Playback:
         if self.interrupt is not None:
             raise self.interrupt
         parent = place.path[:-1]
-        entry = self.tape.take(parent, call, strand_label())
+        entry = self.tape.take(parent, call, strand_label)
         if entry is None:
             entry = self._near(parent, call)
             if entry is None:
@@ -85,17 +83,13 @@ class Playback:
         except (MissingPayload, DamagedRecording) as error:
             raise self.stop(TapeUnreadable(entry.node.step, str(error))) from error
         self.order.began(entry)
-        self.served += 1
         return TapeAnswer(self, entry, outcome)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return the next recorded bulk read of that name there, or None."""
         if self.interrupt is not None:
             raise self.interrupt
-        read = self.tape.take_read(place.path, kind, name, strand)
-        if read is not None:
-            self.reads_served += 1
-        return read
+        return self.tape.take_read(place.path, kind, name, strand)
 
     def departed(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:
         """Return the departure of a call or bulk read that the tape does not hold, and stop the replay with it."""
@@ -135,13 +129,11 @@ class Playback:
         entry = self.tape.take_relaxed(parent, call)
         if entry is not None:
             return entry
-        alike = self.tape.alike(parent, call.kind, call.name)
-        if not alike:
-            return None
-        wanted = matching.normal_form(call, call.request.data, self.volatile)
-        if wanted is None:
-            return None
-        for candidate in alike:
+        wanted: bytes | None = None
+        for candidate in self.tape.alike(parent, call.kind, call.name):
+            wanted = wanted or matching.normal_form(call, call.request.data, self.volatile)
+            if wanted is None:
+                return None
             if candidate.canonical is None:
                 form = matching.normal_form(candidate.call, self.tape.request(candidate), self.volatile)
                 candidate.canonical = b"" if form is None else form
@@ -152,7 +144,7 @@ class Playback:
 
     def _explain(self, call: Call, place: Place) -> ReplayInterrupt:
         parent = place.path[:-1]
-        here = self.tape.alike(parent, call.kind, call.name)
+        here = list(islice(self.tape.alike(parent, call.kind, call.name), _MOST_ELSEWHERE))
         here.sort(key=lambda entry: entry.node.occurrence != place.occurrence)
         same_request = [
             entry

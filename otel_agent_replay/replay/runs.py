@@ -179,9 +179,9 @@ class ReplayRuns:
                 return judge(playback.tape, playback, end)
             return replace(
                 unknown,
-                reason=f"the replay never ended: the process left it after {playback.served} steps",
+                reason=f"the replay never ended: the process left it after {playback.tape.taken} steps",
                 steps_recorded=playback.tape.steps,
-                steps_replayed=playback.served,
+                steps_replayed=playback.tape.taken,
             )
         if self._off_tape is not None:
             return replace(unknown, status=VerdictStatus.DEPARTED, departure=Departure.of(self._off_tape))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from otel_agent_replay.errors import DamagedRecording, MissingPayload
 from otel_agent_replay.model import (
@@ -54,6 +54,16 @@ class Entry:
         self.canonical: bytes | None = None
 
 
+class _Group:
+    """The exchanges of one place, kind and name; those before `start` were all handed out."""
+
+    __slots__ = ("entries", "start")
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.start = 0
+
+
 class _Reads:
     """The bulk reads of one place, each handed out once, in order within strand, kind and name."""
 
@@ -91,6 +101,7 @@ class Tape:
         self.losses = tuple(recorded.losses)
         self.root: Node | None = None
         self.entries: list[Entry] = []
+        self.reads_taken = 0
         self._payload = recorded.payload
         self._nodes: list[Node] = []
         self._numbers: list[int] | None = None
@@ -99,7 +110,7 @@ class Tape:
         self._with_reads: dict[Path, Node] = {}
         self._reads: dict[Path, _Reads] = {}
         self._relaxed: dict[tuple[Path, Kind, str, bytes], list[Entry]] | None = None
-        self._alike: dict[tuple[Path, Kind, str], list[Entry]] | None = None
+        self._alike: dict[tuple[Path, Kind, str], _Group] | None = None
         self._load(recorded)
 
     def _load(self, recorded: RecordedRun) -> None:
@@ -156,10 +167,11 @@ class Tape:
         """How many steps the recording has, those below an answered crossing left out."""
         return sum(1 for entry in self.entries if not entry.below)
 
-    def take(self, parent: Path, call: Call, strand: str) -> Entry | None:
+    def take(self, parent: Path, call: Call, strand: Callable[[], str]) -> Entry | None:
         """Hand out the recorded exchange of exactly this request at this place.
 
-        Among identical requests the one that the same thread of control made comes first, then begin order.
+        Among identical requests the one that the same thread of control (`strand()`) made comes first, then begin
+        order.
         """
         same = self._exact.get((parent, call.kind, call.name, call.digest))
         if same is None:
@@ -172,8 +184,8 @@ class Tape:
             if not same:
                 return None
             entry = same[0]
-            if len(same) > 1 and entry.node.strand != strand:
-                entry = _of_strand(same, strand) or entry
+            if len(same) > 1 and entry.node.strand != (label := strand()):
+                entry = _of_strand(same, label) or entry
             entry.taken = True
             return entry
 
@@ -188,18 +200,23 @@ class Tape:
         found = self._relaxed.get((unnumbered(parent), call.kind, call.name, call.digest), ())
         return next((entry for entry in found if self.claim(entry)), None)
 
-    def alike(self, parent: Path, kind: Kind, name: str) -> list[Entry]:
-        """Return the exchanges not yet handed out that were recorded at this place with this kind and name."""
+    def alike(self, parent: Path, kind: Kind, name: str) -> Iterator[Entry]:
+        """Yield the exchanges not yet handed out that were recorded at this place with this kind and name."""
         if self._alike is None:
-            alike: dict[tuple[Path, Kind, str], list[Entry]] = {}
+            alike: dict[tuple[Path, Kind, str], _Group] = {}
             for entry in self.entries:
-                alike.setdefault((entry.node.path[:-1], entry.node.kind, entry.node.name), []).append(entry)
+                key = (entry.node.path[:-1], entry.node.kind, entry.node.name)
+                alike.setdefault(key, _Group()).entries.append(entry)
             self._alike = alike
         group = self._alike.get((parent, kind, name))
-        if not group:
-            return []
-        group[:] = [entry for entry in group if not entry.taken]
-        return list(group)
+        if group is None:
+            return
+        entries = group.entries
+        while group.start < len(entries) and entries[group.start].taken:
+            group.start += 1
+        for number in range(group.start, len(entries)):
+            if not entries[number].taken:
+                yield entries[number]
 
     def claim(self, entry: Entry) -> bool:
         """Hand out this entry; False when somebody else has it."""
@@ -209,6 +226,11 @@ class Tape:
             entry.taken = True
             return True
 
+    @property
+    def taken(self) -> int:
+        """How many exchanges were handed out."""
+        return sum(1 for entry in self.entries if entry.taken)
+
     def left(self) -> Iterator[Entry]:
         """Yield what was recorded and never asked for, in begin order, leaving out what lies below a crossing."""
         return (entry for entry in self.entries if not entry.taken and not entry.below)
@@ -217,7 +239,9 @@ class Tape:
         """Hand out the next bulk read of that name at `place`, or None when none is left."""
         with self._lock:
             reads = self._reads_at(place)
-            return None if reads is None else reads.take(kind, name, strand)
+            read = None if reads is None else reads.take(kind, name, strand)
+            self.reads_taken += read is not None
+            return read
 
     def reads_left(self, place: Path) -> list[Read]:
         """Return the reads at `place` that were not handed out."""

@@ -56,7 +56,7 @@ def test_unchanged_agent_gets_its_recorded_answers():
     expected, recording = record(agent)
     replayed = Replayed(recording, agent)
     assert replayed.result == expected
-    assert replayed.playback.served == 3
+    assert replayed.tape.taken == 3
     assert [entry.node.step for entry in replayed.tape.entries] == [1, 2, 3]
     assert list(replayed.tape.left()) == []
 
