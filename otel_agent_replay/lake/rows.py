@@ -83,6 +83,15 @@ def _text(row: Mapping[str, Any], column: str) -> str:
     return "" if stored is None else load_text(stored)
 
 
+def _signed(nanoseconds: int) -> int:
+    # OTLP times have 64 bits without a sign: a clock in the wrong unit must not make a span unwritable.
+    return nanoseconds - (1 << 64) if nanoseconds >= _INT64 else nanoseconds
+
+
+def _unsigned(stored: int) -> int:
+    return stored + (1 << 64) if stored < 0 else stored
+
+
 # --- the span itself ---
 
 
@@ -92,8 +101,8 @@ def _store_head(span: Span, row: Row) -> None:
     row["parent_span_id"] = span.parent_span_id or None
     row["parent_basis"] = "recorded" if span.parent_span_id else None
     row["name"] = store_text(span.name) or None
-    row["start_ns"] = span.start_ns
-    row["end_ns"] = span.end_ns or None
+    row["start_ns"] = _signed(span.start_ns)
+    row["end_ns"] = _signed(span.end_ns) or None
     row["span_kind"] = span.kind
     row["status_code"] = span.status_code
     row["status_message"] = store_text(span.status_message) or None
@@ -112,8 +121,8 @@ def _load_head(row: Mapping[str, Any]) -> dict[str, Any]:
         "span_id": row["span_id"],
         "parent_span_id": row["parent_span_id"] or b"",
         "name": _text(row, "name"),
-        "start_ns": row["start_ns"],
-        "end_ns": row["end_ns"] or 0,
+        "start_ns": _unsigned(row["start_ns"]),
+        "end_ns": _unsigned(row["end_ns"] or 0),
         "kind": row["span_kind"],
         "status_code": row["status_code"],
         "status_message": _text(row, "status_message"),
@@ -129,7 +138,7 @@ def _load_head(row: Mapping[str, Any]) -> dict[str, Any]:
 
 def _store_event(event: SpanEvent) -> Row:
     return {
-        "time_ns": event.time_ns,
+        "time_ns": _signed(event.time_ns),
         "name": store_text(event.name) or None,
         "attributes": store_mapping(event.attributes) or None,
         "dropped_attributes": event.dropped_attributes or None,
@@ -138,7 +147,7 @@ def _store_event(event: SpanEvent) -> Row:
 
 def _load_event(stored: Mapping[str, Any]) -> SpanEvent:
     return SpanEvent(
-        stored["time_ns"],
+        _unsigned(stored["time_ns"]),
         _text(stored, "name"),
         load_mapping(stored["attributes"]),
         stored["dropped_attributes"] or 0,

@@ -1,7 +1,8 @@
 """The tables of format 1: every column with its type and meaning. Owns names, types and format numbers, no data.
 
 A new column is a change here, in README.md beside this file, and in the golden recordings. Times are Unix
-nanoseconds (int64), digests are SHA-256 (32 bytes), ids are bytes as in OTLP. A null means "none" or "unknown".
+nanoseconds as int64 (OTLP has 64 bits without a sign: what lies beyond wraps around to negative), digests are SHA-256
+(32 bytes), ids are bytes as in OTLP. A null means "none" or "unknown".
 Text that UTF-8 cannot hold is escaped (see `wire.text`).
 """
 
@@ -82,8 +83,8 @@ EVENT = pa.struct(
 )
 LINK = pa.struct(
     [
-        ("trace_id", pa.binary(16)),
-        ("span_id", pa.binary(8)),
+        ("trace_id", pa.binary()),
+        ("span_id", pa.binary()),
         ("trace_state", _TEXT),
         ("flags", pa.int64()),
         ("attributes", ATTRIBUTES),
@@ -113,9 +114,9 @@ SPANS = pa.schema(
         _field("run_id", pa.binary(16), "the run; null: a trace without a run"),
         _field("position", pa.int32(), "place of the span in its run, from 0"),
         _field("root", pa.bool_(), "whether it is the root span of its run"),
-        _field("trace_id", pa.binary(16), "the trace"),
-        _field("span_id", pa.binary(8), "the span"),
-        _field("parent_span_id", pa.binary(8), "null: none"),
+        _field("trace_id", pa.binary(), "16 bytes"),
+        _field("span_id", pa.binary(), "8 bytes"),
+        _field("parent_span_id", pa.binary(), "8 bytes; null: none"),
         _field("parent_basis", _TEXT, "recorded or inferred: how the parent is known"),
         _field("name", _TEXT, "span name"),
         _field("start_ns", pa.int64(), "start"),
@@ -212,7 +213,7 @@ PAYLOADS = pa.schema(
 LOSSES = pa.schema(
     [
         _field("run_id", pa.binary(16), "the run; null: unknown"),
-        _field("span_id", pa.binary(8), "the span; null: unknown"),
+        _field("span_id", pa.binary(), "the span; null: unknown"),
         _field("reason", _TEXT, "dropped, truncated, sampled, redacted, unparsable, torn, not_covered, late, internal"),
         _field("what", _TEXT, "what was lost"),
         _field("count", pa.int64(), "how many"),
@@ -227,7 +228,7 @@ LABELS = pa.schema(
         _field("who", _TEXT, "the person or program that judged"),
         _field("time_ns", pa.int64(), "when"),
         _field("path", _TEXT, "exact place: path of the node; null: the run"),
-        _field("span_id", pa.binary(8), "exact place: the span; null: the run"),
+        _field("span_id", pa.binary(), "exact place: the span; null: the run"),
         _field("place", _TEXT, "exact place inside the payload (messages[3].content); null: the whole node"),
         _field("name", _TEXT, "what is judged"),
         _field("value", VALUE, "the judgement"),

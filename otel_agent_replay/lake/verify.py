@@ -72,10 +72,11 @@ def _counts(recorded: StoredRun) -> Iterator[Finding]:
         detail = f"{len(recorded.spans)} are there, {recorded.span_count} were stored"
         kind = FindingKind.MISSING if len(recorded.spans) < recorded.span_count else FindingKind.ALTERED
         yield Finding(kind, "spans", detail=detail)
-    steps = {node.step for node in recorded.nodes if node.step is not None}
-    for step in range(1, max(steps, default=0) + 1):
-        if step not in steps:
-            yield Finding(FindingKind.MISSING, "step", step=step)
+    steps = sorted({node.step for node in recorded.nodes if node.step is not None})
+    for before, step in zip([0, *steps], steps, strict=False):
+        if step > before + 1:
+            what = "step" if step == before + 2 else f"steps {before + 1} to {step - 1}"
+            yield Finding(FindingKind.MISSING, what, step=before + 1)
 
 
 def _manifest(recorded: StoredRun) -> Iterator[Finding]:

@@ -77,18 +77,24 @@ def _define(connection: duckdb.DuckDBPyConnection, root: Path, table: str, arrow
         connection.execute(f"CREATE TABLE lake_{table} AS SELECT {columns} FROM empty")  # noqa: S608 - our own names
         connection.unregister("empty")
         return
-    # Brackets keep a lake whose own path holds such characters from being read as a pattern.
-    pattern = re.sub(r"([\[*?])", r"[\1]", str(root)) + f"/{table}/*/*/*.parquet"
+    pattern = f"{_literal(root)}/{table}/*/*/*.parquet"
     source = f"read_parquet({_quoted(pattern)}, hive_partitioning = true, hive_types = {_HIVE_TYPES})"
     connection.execute(f"CREATE VIEW lake_{table} AS SELECT * FROM {source}")  # noqa: S608 - quoted above
 
 
 def _shut(connection: duckdb.DuckDBPyConnection, root: Path) -> None:
     """Leave the lake's tables as the only thing outside the process that SQL can reach."""
-    folders = ", ".join(_quoted(f"{root / table}/") for table in _SCHEMAS)
+    # DuckDB holds the pattern itself against the list, too, not only the files that it names.
+    roots = sorted({str(root), _literal(root)})
+    folders = ", ".join(_quoted(f"{place}/{table}/") for place in roots for table in _SCHEMAS)
     connection.execute(f"SET allowed_directories = [{folders}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
+
+
+def _literal(root: Path) -> str:
+    """Return a pattern that names `root` alone, also when its path holds characters of a pattern."""
+    return re.sub(r"([\[*?])", r"[\1]", str(root))
 
 
 def _quoted(text: str) -> str:

@@ -1,0 +1,93 @@
+"""Attribute values, promoted columns, format facts."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from otel_agent_replay import semconv
+from otel_agent_replay.errors import UnsupportedFormat
+from otel_agent_replay.lake.attributes import store_value
+from otel_agent_replay.lake.promoted import promote
+from otel_agent_replay.lake.rows import load_span, store_path, store_span
+from otel_agent_replay.lake.schema import SPANS, file_facts, file_metadata
+from otel_agent_replay.model import Kind
+from tests.support.lake_runs import full_run
+
+
+@pytest.mark.parametrize(
+    ("value", "stored"),
+    [
+        ("a", {"text": "a"}),
+        (Kind.TOOL, {"text": "tool"}),
+        (True, {"boolean": True}),
+        (7, {"integer": 7}),
+        (0.5, {"number": 0.5}),
+        (b"x", {"data": b"x"}),
+        (None, {}),
+        (("a", "b"), {"texts": ["a", "b"]}),
+        (["a"], {"texts": ["a"]}),
+        ((), {"texts": []}),
+    ],
+)
+def test_plain_values_lie_in_the_field_of_their_type(value, stored):
+    """SQL finds a value under its type, not in JSON text."""
+    assert store_value(value) == stored
+
+
+@pytest.mark.parametrize("value", [1 << 64, (1, "a"), {"a": 1}, ((), (1,))])
+def test_what_no_field_holds_is_typed_json(value):
+    """Mixed and nested values, and integers beyond 64 bit, are kept whole all the same."""
+    assert list(store_value(value)) == ["nested"]
+
+
+def test_a_promoted_value_is_stored_once():
+    """The column has it; the map keeps its place."""
+    row = {}
+    assert promote(row, semconv.REQUEST_MODEL, "gpt-4o")
+    assert row == {"request_model": "gpt-4o"}
+
+
+@pytest.mark.parametrize("value", [True, "7", 7.0, 1 << 64, None])
+def test_a_value_of_another_type_stays_in_the_map(value):
+    """A column takes its own type only, so that the value comes back as it was."""
+    row = {}
+    assert not promote(row, semconv.USAGE_INPUT_TOKENS, value)
+    assert row == {}
+
+
+def test_an_attribute_that_contradicts_its_column_stays_in_the_map():
+    """A derived attribute is left out only where the column says the same."""
+    assert promote({"step": 3}, semconv.STEP, 3)
+    assert not promote({"step": 3}, semconv.STEP, 4)
+    assert not promote({}, semconv.STEP, 3)
+
+
+def test_each_row_fills_known_columns_and_reads_back():
+    """No value is put under a name that the schema does not have."""
+    recorded = full_run()
+    rows = [store_span(member, recorded.run, position) for position, member in enumerate(recorded.spans)]
+    assert {column for row in rows for column in row} <= set(SPANS.names)
+    stored = pa.Table.from_pylist(rows, SPANS).to_pylist()
+    assert [load_span(row) for row in stored] == list(recorded.spans)
+
+
+def test_a_path_is_readable():
+    """Parts are joined by slashes, slashes inside a name are escaped."""
+    assert store_path(("run:a#0", "tool:b/c%#1")) == "run:a#0/tool:b%2Fc%25#1"
+
+
+def test_a_file_says_its_format():
+    """Format, reader, quirks and segments come back from the metadata."""
+    stored = {
+        key.encode(): value.encode() for key, value in file_metadata(segments=["b", "a"], quirks=["q", "q"]).items()
+    }
+    facts = file_facts(stored, "x")
+    assert (facts.format_version, facts.reader_version, facts.quirks, facts.segments) == (1, 1, ("q",), ("b", "a"))
+
+
+@pytest.mark.parametrize("metadata", [None, {}, {b"agent_replay.reader_version": b"x"}])
+def test_a_file_that_does_not_say_its_format_is_refused(metadata):
+    """A stray Parquet file is not taken for a recording."""
+    with pytest.raises(UnsupportedFormat, match="stray"):
+        file_facts(metadata, "stray.parquet")
