@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from otel_agent_replay.compare import Added, Changed, Moved, Removed, Rule, Verdict, compare
+from otel_agent_replay.compare import Added, Changed, Removed, Rule, Verdict, compare
 from otel_agent_replay.compare.sequence_alignment import align_sequences
 from otel_agent_replay.compare.tree import build_tree
 from otel_agent_replay.testing.builders import run
@@ -79,7 +79,7 @@ def test_a_run_compared_with_itself_has_no_changes(actions):
 
 
 @given(plan, plan)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_compare_mirrors(left, right):
     """compare(b, a) says the same as compare(a, b) with the sides exchanged."""
     a, b = recorded(left), recorded(right, seed=2)
@@ -110,7 +110,7 @@ def test_one_inserted_span_gives_one_added(actions, data):
 
 
 @given(plan, plan)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_pairs_are_injective_and_keep_ancestors(left, right):
     """No node is in two pairs; but for moved subtrees, a node inside another stays inside it."""
     a, b = recorded(left), recorded(right, seed=2)
@@ -133,7 +133,7 @@ def test_pairs_are_injective_and_keep_ancestors(left, right):
 
 
 @given(plan, plan)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_every_node_is_paired_or_reported(left, right):
     """What is in no pair is under an Added or a Removed: counts add up, and every row is there once."""
     a, b = recorded(left), recorded(right, seed=2)
@@ -148,28 +148,29 @@ def test_every_node_is_paired_or_reported(left, right):
 
 
 @given(plan, plan)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_the_departure_never_lies_after_a_reported_change(left, right):
-    """The departure is the first change, and in its own run no other change begins and ends before it."""
+    """The departure is the first change; where no step changed its place, no other change is over when it begins."""
     a, b = recorded(left), recorded(right, seed=2)
     comparison = compare(a, b)
-    if comparison.departure is None:
-        assert not comparison.changes
+    assert (comparison.departure is None) == (not comparison.changes)
+    # A step that moved lies at two moments, one in each run, so that "before" has no one meaning beside it.
+    if not comparison.changes or any(pair.rule in {Rule.MOVED, Rule.REORDERED} for pair in comparison.alignment.pairs):
         return
-    first = comparison.changes[0]
+    first, tree_a, tree_b = comparison.changes[0], build_tree(a), build_tree(b)
     assert comparison.departure.change is first
-    ends_a = {index: recorded_span(a, index) for index in range(len(a.spans))}
     for change in comparison.changes[1:]:
-        if isinstance(first, (Removed, Changed, Moved)) and isinstance(change, (Removed, Changed, Moved)):
-            begin_first = ends_a[first.a.index]
-            end_other = ends_a[change.a.index]
-            if begin_first and end_other:
-                assert not end_other[1] < begin_first[0]
+        shared = [
+            (times(tree, getattr(first, side)), times(tree, getattr(change, side)))
+            for side, tree in (("a", tree_a), ("b", tree_b))
+            if hasattr(first, side) and hasattr(change, side)
+        ]
+        assert not shared or not all(other_end < first_begin for (first_begin, _), (_, other_end) in shared)
 
 
-def recorded_span(run_, index):
-    node = build_tree(run_).nodes[index].recorded
-    return None if node is None or node.node is None else (node.node.sequence, node.node.end_sequence)
+def times(tree, reference):
+    span = tree.nodes[reference.index].recorded.span
+    return span.start_ns, span.end_ns
 
 
 @given(plan, plan, st.randoms(use_true_random=False))
