@@ -14,11 +14,19 @@ from otel_agent_replay.model import OutcomeStatus, RecordedRun, RunStatus
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One thing to know before reading on. `run` is "A", "B" or "A and B"; `code` is stable for scripts."""
+    """One thing to know before reading on. `run` is "A", "B" or "A and B"; `code` is stable for scripts.
+
+    `is_standing` marks the limits of recording as such, which say nothing of these two runs.
+    """
 
     code: str
     run: str
     text: str
+
+    @property
+    def is_standing(self) -> bool:
+        """Whether it holds of every recording alike, rather than of something that was lost."""
+        return self.code == "not_covered"
 
 
 def notices_of(
@@ -37,6 +45,7 @@ def notices_of(
         if hidden:
             text = f"{len(hidden)} spans lie below steps that the other run answered without running them: not compared"
             notices.append(Notice("not_run", name, text))
+    notices = _merged(notices)
     if a.run.agent != b.run.agent:
         notices.append(Notice("agents", "A and B", f"different agents: {a.run.agent!r} and {b.run.agent!r}"))
     foreign = sum(1 for node in sides.tree_a.nodes if node.recorded is not None and node.recorded.node is None)
@@ -47,6 +56,19 @@ def notices_of(
         text = "a list of steps is too long to be aligned step by step: only steps that occur once in it were paired"
         notices.append(Notice("budget", "A and B", text))
     return notices
+
+
+def _merged(notices: Sequence[Notice]) -> list[Notice]:
+    """Say once what is said of both runs in the same words."""
+    said = {(notice.code, notice.text) for notice in notices if notice.run == "B"}
+    merged = []
+    for notice in notices:
+        both = (notice.code, notice.text) in said
+        if notice.run == "A":
+            merged.append(Notice(notice.code, "A and B" if both else "A", notice.text))
+        elif not any(other.text == notice.text and other.code == notice.code for other in merged):
+            merged.append(notice)
+    return merged
 
 
 def _of_run(name: str, run: RecordedRun, tree: Tree) -> list[Notice]:

@@ -38,10 +38,9 @@ _STYLES = {
 
 def comparison_lines(comparison: Comparison) -> list[Text]:
     """Return the comparison: what was lost first, then the verdict; identical runs in one line."""
-    losses = [notice for notice in comparison.notices if notice.code != "not_covered"]
+    losses = [notice for notice in comparison.notices if not notice.is_standing]
     same = comparison.verdict is Verdict.IDENTICAL
-    notices = losses if same else comparison.notices
-    lines = [line((f"note, {notice.run}: {notice.text}", BAD)) for notice in notices]
+    lines = [line((f"note, {notice.run}: {notice.text}", BAD)) for notice in losses]
     lines.append(line((comparison.sentence, GOOD if same else STRONG)))
     if same:
         return lines
@@ -50,7 +49,8 @@ def comparison_lines(comparison: Comparison) -> list[Text]:
     if comparison.departure is not None:
         lines += [Text(), *departure_lines(comparison.departure)]
     lines += [Text(), *_questions(comparison), Text(), *_totals(comparison), Text(), *_tree(comparison)]
-    return lines
+    standing = [notice for notice in comparison.notices if notice.is_standing]
+    return [*lines, *(line((f"note, {notice.run}: {notice.text}", QUIET)) for notice in standing)]
 
 
 def departure_lines(departure: Departure) -> list[Text]:

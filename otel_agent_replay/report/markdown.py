@@ -29,12 +29,12 @@ def comparison_markdown(comparison: Comparison) -> str:
     """Return the comment: verdict, what was lost, questions, the departure; consequences folded."""
     sentence = markdown(comparison.sentence)
     if comparison.verdict is Verdict.IDENTICAL:
-        losses = [notice for notice in comparison.notices if notice.code != "not_covered"]
+        losses = [notice for notice in comparison.notices if not notice.is_standing]
         return "\n".join([*(f"> **{item.run}**: {markdown(item.text)}\n" for item in losses), sentence, ""])
     parts = [
         f"**{sentence}**",
         "",
-        *(f"> **{item.run}**: {markdown(item.text)}  " for item in comparison.notices),
+        *(f"> **{item.run}**: {markdown(item.text)}  " for item in comparison.notices if not item.is_standing),
         "",
         *_table(comparison),
         "",
@@ -45,6 +45,7 @@ def comparison_markdown(comparison: Comparison) -> str:
     text = "\n".join(parts)
     if comparison.departure is not None and comparison.departure.consequences:
         text += "\n" + _folded(comparison.departure.consequences, LIMIT - len(text))
+    text += "".join(f"\n> **{item.run}**: {markdown(item.text)}\n" for item in comparison.notices if item.is_standing)
     return text + f"\nA {markdown_code(comparison.a.run_id.hex())} · B {markdown_code(comparison.b.run_id.hex())}\n"
 
 

@@ -252,3 +252,13 @@ def test_styles_do_not_change_the_text():
     for item in lines:
         console.print(item, soft_wrap=True)
     assert "a very long agent name that is wider than the window" in re.sub(r"\x1b\[[0-9;]*m", "", stream.getvalue())
+
+
+def test_standing_limits_come_last_and_once():
+    """What no recording captures is said once for both runs, after the difference, not before the verdict."""
+    a = run(seed=1).covered("processes", "not_captured").tool("t", {}, 1).build()
+    b = run(seed=2).covered("processes", "not_captured").tool("t", {}, 2).build()
+    lines = plain_text(comparison_lines(compare(a, b))).splitlines()
+    assert lines[0].startswith("B departs from A")
+    assert lines[-1] == "note, A and B: not captured, or in part: processes"
+    assert "**A and B**" in comparison_markdown(compare(a, b))
