@@ -37,13 +37,15 @@ build/proto-venv/.installed:
 
 PROTOC = build/proto-venv/bin/python -m grpc_tools.protoc -I proto --plugin=protoc-gen-mypy=build/proto-venv/bin/protoc-gen-mypy
 
-proto: build/proto-venv/.installed
+proto: build/proto-venv/.installed setup
 	$(PROTOC) --python_out=. --mypy_out=quiet:. $(PROTO)
+	$(BIN)/python proto/render.py
 
-proto-check: build/proto-venv/.installed
+proto-check: build/proto-venv/.installed setup
 	rm -rf build/proto-fresh && mkdir -p build/proto-fresh
 	$(PROTOC) --python_out=build/proto-fresh --mypy_out=quiet:build/proto-fresh $(PROTO)
 	diff -r build/proto-fresh/otel_agent_replay/wire/v1 otel_agent_replay/wire/v1 -x __init__.py -x __pycache__
+	$(BIN)/python proto/render.py --check
 
 bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[bench]'

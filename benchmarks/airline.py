@@ -39,7 +39,11 @@ def exchanges(trajectory: list[dict[str, Any]]) -> list[tuple[bytes, bytes]]:
                 "created": 1700000000 + number,
                 "model": "gpt-4o-2024-08-06",
                 "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-                "usage": {"prompt_tokens": len(request) // 4, "completion_tokens": 40, "total_tokens": len(request) // 4 + 40},
+                "usage": {
+                    "prompt_tokens": len(request) // 4,
+                    "completion_tokens": 40,
+                    "total_tokens": len(request) // 4 + 40,
+                },
             }
             pairs.append((request, json.dumps(response).encode()))
     return pairs
@@ -84,7 +88,9 @@ class Airline:
             if message["role"] == "assistant":
                 request, response = next(pairs)
                 self._answers.append(response)
-                reply = self._client.post(URL, content=request, headers={"content-type": "application/json", "authorization": "Bearer none"})
+                reply = self._client.post(
+                    URL, content=request, headers={"content-type": "application/json", "authorization": "Bearer none"}
+                )
                 reply.json()
                 calls = list(message.get("tool_calls") or ())
                 last = message.get("content") or last

@@ -42,7 +42,14 @@ def recorded(conversations: list[dict], folder: Path) -> tuple[int, int, dict[st
 
 def floor(conversations: list[dict], path: Path) -> int:
     bodies = [body for conversation in conversations for pair in exchanges(conversation["traj"]) for body in pair]
-    pq.write_table(pa.table({"body": bodies}), path, compression="zstd", compression_level=9, use_dictionary=False, data_page_size=64 << 20)
+    pq.write_table(
+        pa.table({"body": bodies}),
+        path,
+        compression="zstd",
+        compression_level=9,
+        use_dictionary=False,
+        data_page_size=64 << 20,
+    )
     return path.stat().st_size
 
 
@@ -59,10 +66,16 @@ def conversation_of(steps: int, seed: int = 7) -> dict:
 
 def with_image(turns: int) -> dict:
     image = base64.b64encode(random.Random(3).randbytes(750_000)).decode()
-    picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}}]}
+    picture = {
+        "role": "user",
+        "content": [{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{image}"}}],
+    }
     trajectory: list[dict] = [{"role": "system", "content": "Describe."}, picture]
     for number in range(turns):
-        trajectory += [{"role": "assistant", "content": f"Answer {number}."}, {"role": "user", "content": f"Question {number}?"}]
+        trajectory += [
+            {"role": "assistant", "content": f"Answer {number}."},
+            {"role": "user", "content": f"Question {number}?"},
+        ]
     return {"task_id": 0, "trial": 0, "traj": trajectory}
 
 
@@ -77,15 +90,47 @@ def main() -> int:
         sealed, _, tables = recorded(conversations, folder / "airline")
         bare = floor(conversations, folder / "bare.parquet") / steps
         per_table = ", ".join(f"{name} {size / steps:.0f}" for name, size in tables.items())
-        figures.append(Figure("lake bytes per model step, airline trajectories", sealed / steps, 450, "bytes", detail=f"({steps} steps; {per_table}; bare Parquet of the bodies {bare:.0f})"))
+        figures.append(
+            Figure(
+                "lake bytes per model step, airline trajectories",
+                sealed / steps,
+                450,
+                "bytes",
+                detail=f"({steps} steps; {per_table}; bare Parquet of the bodies {bare:.0f})",
+            )
+        )
     sizes = {}
     for count in (100, 200):
         sealed, journal, _ = recorded([conversation_of(count)], folder / f"run{count}")
         sizes[count] = (sealed, journal)
-    figures.append(Figure("a 200-step run against a 100-step run, lake", sizes[200][0] / sizes[100][0], 2.2, "x", detail=f"({sizes[200][0]} bytes)"))
-    figures.append(Figure("a 200-step run against a 100-step run, journal", sizes[200][1] / sizes[100][1], 2.2, "x", detail=f"({sizes[200][1]} bytes)"))
+    figures.append(
+        Figure(
+            "a 200-step run against a 100-step run, lake",
+            sizes[200][0] / sizes[100][0],
+            2.2,
+            "x",
+            detail=f"({sizes[200][0]} bytes)",
+        )
+    )
+    figures.append(
+        Figure(
+            "a 200-step run against a 100-step run, journal",
+            sizes[200][1] / sizes[100][1],
+            2.2,
+            "x",
+            detail=f"({sizes[200][1]} bytes)",
+        )
+    )
     sealed, journal, _ = recorded([with_image(30)], folder / "image")
-    figures.append(Figure("30 turns carrying one 1 MB image, lake", sealed / 1e6, 1.2, "MB", detail=f"(journal {journal / 1e6:.2f} MB)"))
+    figures.append(
+        Figure(
+            "30 turns carrying one 1 MB image, lake",
+            sealed / 1e6,
+            1.2,
+            "MB",
+            detail=f"(journal {journal / 1e6:.2f} MB)",
+        )
+    )
     return report("lake_size", figures)
 
 

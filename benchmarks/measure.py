@@ -42,7 +42,9 @@ def timed(action: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def paired(subject: Callable[[], object], floor: Callable[[], object], *, rounds: int = 15, warmup: int = 2) -> list[tuple[float, float]]:
+def paired(
+    subject: Callable[[], object], floor: Callable[[], object], *, rounds: int = 15, warmup: int = 2
+) -> list[tuple[float, float]]:
     """Return (subject seconds, floor seconds) for each round, taken in turn."""
     pairs = []
     for number in range(rounds + warmup):
@@ -68,10 +70,15 @@ def report(name: str, figures: list[Figure]) -> int:
         mark = "ok  " if figure.holds else "MISS"
         between = "" if figure.low is None else f" [{figure.low:.3g} .. {figure.high:.3g}]"
         sign = "<=" if figure.at_most else ">="
-        print(f"{mark} {figure.claim}: {figure.value:.4g} {figure.unit}{between} (wanted {sign} {figure.limit:g}) {figure.detail}", flush=True)
+        print(
+            f"{mark} {figure.claim}: {figure.value:.4g} {figure.unit}{between} (wanted {sign} {figure.limit:g}) {figure.detail}",
+            flush=True,
+        )
     folder = Path("build/benchmarks")
     folder.mkdir(parents=True, exist_ok=True)
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    ).stdout.strip()
     record = {
         "benchmark": name,
         "commit": commit,

@@ -23,13 +23,18 @@ import otel_agent_replay as replay
 
 CALLS = 60
 PLAIN = b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello there, how can I help?"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}'
-MESSAGES = [{"role": "system", "content": "You are a helpful agent. " * 12}, {"role": "user", "content": "What is new? " * 8}]
+MESSAGES = [
+    {"role": "system", "content": "You are a helpful agent. " * 12},
+    {"role": "user", "content": "What is new? " * 8},
+]
 
 
 def stream_body(chunks: int) -> list[bytes]:
     event = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"word %d "},"finish_reason":null}]}\n\n'
     pieces = [event % number for number in range(chunks - 2)]
-    pieces.append(b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n')
+    pieces.append(
+        b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    )
     pieces.append(b"data: [DONE]\n\n")
     return pieces
 
@@ -49,7 +54,9 @@ class _Pool:
     def handle_request(self, request):
         import httpcore2
 
-        return httpcore2.Response(200, headers=[(b"content-type", self.content_type.encode())], content=iter(self.pieces))
+        return httpcore2.Response(
+            200, headers=[(b"content-type", self.content_type.encode())], content=iter(self.pieces)
+        )
 
     def close(self):
         pass
@@ -96,7 +103,9 @@ class _TeeStream(httpx2.SyncByteStream):
 
 
 def client_over(transport) -> openai.OpenAI:
-    return openai.OpenAI(api_key="k", base_url="http://model.invalid/v1", max_retries=0, http_client=httpx2.Client(transport=transport))
+    return openai.OpenAI(
+        api_key="k", base_url="http://model.invalid/v1", max_retries=0, http_client=httpx2.Client(transport=transport)
+    )
 
 
 def calls(client: openai.OpenAI, *, stream: bool, count: int = CALLS) -> None:
@@ -113,7 +122,11 @@ def measure(stream: bool, pieces: list[bytes], content_type: str, folder: Path):
     agent = replay.agent(lambda: calls(bare, stream=stream), name="bench")
     rows = []
     for number in range(14):
-        order = [("bare", lambda: calls(bare, stream=stream)), ("tee", lambda: calls(teed, stream=stream)), ("recorded", agent)]
+        order = [
+            ("bare", lambda: calls(bare, stream=stream)),
+            ("tee", lambda: calls(teed, stream=stream)),
+            ("recorded", agent),
+        ]
         order = order[number % 3 :] + order[: number % 3]
         row = {name: timed(action) for name, action in order}
         if number >= 2:
@@ -154,7 +167,17 @@ def main() -> int:
     ):
         ratios, added, floor = measure(stream, pieces, kind, folder)
         middle, low, high = spread(ratios)
-        figures.append(Figure(f"added time of a recorded {label} against a bare byte tee", middle, limit, "x", low=low, high=high, detail=f"({1000 * added:.3f} ms against {1000 * floor:.3f} ms)"))
+        figures.append(
+            Figure(
+                f"added time of a recorded {label} against a bare byte tee",
+                middle,
+                limit,
+                "x",
+                low=low,
+                high=high,
+                detail=f"({1000 * added:.3f} ms against {1000 * floor:.3f} ms)",
+            )
+        )
     figures.append(Figure("first chunk of a stream comes later by", first_chunk_delay(folder), 0.2, "ms"))
     return report("record_model_call", figures)
 

@@ -65,7 +65,15 @@ def main() -> int:
     return report(
         "record_tool_call",
         [
-            Figure("recorded tool call against a bare span with three attributes", middle, 2.5, "x", low=low, high=high, detail=detail),
+            Figure(
+                "recorded tool call against a bare span with three attributes",
+                middle,
+                2.5,
+                "x",
+                low=low,
+                high=high,
+                detail=detail,
+            ),
             Figure("inactive decorator", 1e6 * sorted(idle_decorator)[2], 0.5, "us"),
             Figure("time.time() outside a run, above the bare call", 1e9 * sorted(clock)[3], 100, "ns"),
         ],

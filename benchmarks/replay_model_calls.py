@@ -58,7 +58,9 @@ def replaying(runtime, agent, lake, run_id):
     """Return an action that loads the run and replays it, as `agent-replay replay` does in its child."""
 
     def action() -> None:
-        runs = ReplayRuns([lake.load(run_id)], target=run_id, opener=runtime.recording.open, closer=runtime.recording.close)
+        runs = ReplayRuns(
+            [lake.load(run_id)], target=run_id, opener=runtime.recording.open, closer=runtime.recording.close
+        )
         set_run_factory(runs)
         agent()
         set_run_factory(runtime.recording)
@@ -85,8 +87,19 @@ def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     figures = []
     with server.serving() as url:
-        canned = client_of(url, http_client=httpx2.Client(transport=httpx2.MockTransport(lambda _: httpx2.Response(200, headers={"content-type": "application/json"}, content=PLAIN))))
-        for steps, growing, label in ((50, False, "50 model calls"), (10, True, "10 steps"), (100, True, "100 steps, 15 MB of requests")):
+        canned = client_of(
+            url,
+            http_client=httpx2.Client(
+                transport=httpx2.MockTransport(
+                    lambda _: httpx2.Response(200, headers={"content-type": "application/json"}, content=PLAIN)
+                )
+            ),
+        )
+        for steps, growing, label in (
+            (50, False, "50 model calls"),
+            (10, True, "10 steps"),
+            (100, True, "100 steps, 15 MB of requests"),
+        ):
             peer = cassette(folder / f"{steps}.yaml", steps, growing, url)
             parts = recorded_run(folder / f"lake{steps}", steps, growing, url)
             subject = replaying(*parts)
@@ -95,11 +108,32 @@ def main() -> int:
                 pairs = paired(subject, lambda: converse(canned, 50, False), rounds=9)
                 over = [1000 * (a - b) / steps for a, b in pairs]
                 middle, low, high = spread(over)
-                figures.append(Figure("exact replay of 50 model calls, above the client's own floor", middle, 0.2, "ms a call", low=low, high=high, detail=f"(floor {1000 * pairs[-1][1] / steps:.2f} ms a call)"))
+                figures.append(
+                    Figure(
+                        "exact replay of 50 model calls, above the client's own floor",
+                        middle,
+                        0.2,
+                        "ms a call",
+                        low=low,
+                        high=high,
+                        detail=f"(floor {1000 * pairs[-1][1] / steps:.2f} ms a call)",
+                    )
+                )
             else:
                 pairs = paired(peer, subject, rounds=3 if steps == 100 else 7, warmup=1)
                 middle, low, high = spread([a / b for a, b in pairs])
-                figures.append(Figure(f"vcrpy against exact replay, {label}", middle, 5 if steps == 10 else 15, "x", at_most=False, low=low, high=high, detail=f"({pairs[-1][0]:.2f} s against {pairs[-1][1]:.2f} s)"))
+                figures.append(
+                    Figure(
+                        f"vcrpy against exact replay, {label}",
+                        middle,
+                        5 if steps == 10 else 15,
+                        "x",
+                        at_most=False,
+                        low=low,
+                        high=high,
+                        detail=f"({pairs[-1][0]:.2f} s against {pairs[-1][1]:.2f} s)",
+                    )
+                )
             replay.shutdown()
     return report("replay_model_calls", figures)
 

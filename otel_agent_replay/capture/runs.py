@@ -39,6 +39,14 @@ from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.wire import convert
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
+_VERSION_KEYS = {
+    "agent": semconv.VERSION_AGENT,
+    "prompt": semconv.VERSION_PROMPT,
+    "tool_schema": semconv.VERSION_TOOL_SCHEMA,
+    "model_route": semconv.VERSION_MODEL_ROUTE,
+    "policy": semconv.VERSION_POLICY,
+    "index": semconv.VERSION_INDEX,
+}
 _log = logging.getLogger("otel_agent_replay")
 _time_ns = time.time_ns
 
@@ -241,5 +249,5 @@ def _run_attributes(request: RunRequest, run_id: bytes, mode: Mode, origin_run_i
         attributes[semconv.REPLAY] = True
     if origin_run_id:
         attributes[semconv.RUN_ORIGIN] = origin_run_id.hex()
-    attributes.update({f"agent_replay.version.{name}": value for name, value in request.versions.items() if value})
+    attributes.update({_VERSION_KEYS[name]: value for name, value in request.versions.items() if value})
     return attributes

@@ -22,19 +22,33 @@ def test_no_module_is_called_after_nothing() -> None:
     assert not [path for path in MODULES if path.stem in {"utils", "helpers", "common", "misc", "base"}]
 
 
-def test_the_environment_is_read_in_few_places() -> None:
-    """Options are read by `settings` alone; interception and child processes touch the environment by name."""
+def _reads_the_environment(path: Path) -> bool:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "os"
+        and node.attr in {"environ", "getenv"}
+        for node in ast.walk(tree)
+    )
+
+
+def test_options_are_read_by_the_settings_alone() -> None:
+    """Outside `settings` the environment is touched only to intercept it, to describe it and to start children."""
     allowed = {
-        "settings.py",
-        "environment.py",
-        "surroundings.py",
+        "bootstrap/sitecustomize.py",
+        "boundary/environment.py",
+        "capture/surroundings.py",
+        "cli/record.py",
         "configure.py",
-        "launch.py",
-        "child.py",
-        "record.py",
-        "replay.py",
-        "__main__.py",
-        "demo.py",
+        "demo/__main__.py",
+        "demo/make_recording.py",
+        "demo/pocket_agent.py",
+        "export/sealer.py",
+        "replay/child.py",
+        "replay/launch.py",
+        "settings.py",
     }
-    readers = {path.name for path in MODULES if "os.environ" in path.read_text(encoding="utf-8")}
+    package = ROOT / "otel_agent_replay"
+    readers = {path.relative_to(package).as_posix() for path in MODULES if _reads_the_environment(path)}
     assert readers <= allowed
