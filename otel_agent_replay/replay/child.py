@@ -160,7 +160,7 @@ class _Walls:
 
 
 class _Reporter:
-    """Writes the verdict. A forked child writes nothing: the report is its parent's."""
+    """Writes the verdict. A forked child writes nothing, and a started one no more than "no run began"."""
 
     def __init__(self, path: Path | None, walls: _Walls) -> None:
         self._path = path
@@ -171,6 +171,8 @@ class _Reporter:
     def write(self, _latest: ReplayVerdict | None = None) -> None:
         if self._path is None or self.runs is None or os.getpid() != self._process:
             return
+        if self.runs.idle and (self._path.exists() or not self._path.parent.exists()):
+            return  # a helper process of the one that replays: what that one said stands
         try:
             self._walls.told_in(self.runs.verdict()).write(self._path)
         except OSError as error:

@@ -233,7 +233,7 @@ def _guard_fork_exec() -> None:
 
     def fork_exec(*args: Any) -> Any:
         fence = _standing
-        if fence is not None:
+        if fence is not None and not _is_resource_tracker(sys._getframe(1)):
             fence._refuse(f"start a process: {' '.join(map(_text, args[0]))}")
         return original(*args)
 
@@ -257,6 +257,16 @@ def _guard_loop_lookups() -> None:
 
     getaddrinfo._of_fence = True  # type: ignore[attr-defined]
     asyncio.BaseEventLoop.getaddrinfo = getaddrinfo  # type: ignore[method-assign]
+
+
+def _is_resource_tracker(frame: FrameType | None) -> bool:
+    """Whether multiprocessing starts its own janitor, which a mere lock may need: it only reads a pipe."""
+    while frame is not None:
+        name = frame.f_globals.get("__name__")
+        if name != "multiprocessing.util":
+            return name == "multiprocessing.resource_tracker"
+        frame = frame.f_back
+    return False
 
 
 def _is_curiosity(frame: FrameType | None) -> bool:

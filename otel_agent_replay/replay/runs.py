@@ -130,6 +130,12 @@ class ReplayRuns:
             if self._judged is not None:
                 self._judged(verdict)
 
+    @property
+    def idle(self) -> bool:
+        """Whether no run was asked for so far."""
+        with self._lock:
+            return not (self._open or self.verdicts or self._off_tape)
+
     def refused(self, violation: FenceViolation) -> None:
         """A fence refused the code of a run: the replay has departed, whatever that code catches."""
         with self._lock:

@@ -129,7 +129,8 @@ class Tape:
                     self.root = node
                 continue
             below = parent in covered
-            crosses = node.call is not None and node.kind.is_crossing
+            # A checkpoint crosses nothing, but its state is held against the tape like a request.
+            crosses = node.call is not None and (node.kind.is_crossing or node.kind is Kind.CHECKPOINT)
             if below or crosses:
                 covered.add(path)
             if crosses and node.call is not None:

@@ -225,6 +225,25 @@ def test_what_a_process_needs_for_itself_works(tmp_path, outside):
     assert told == {"attempts": [], "got": "x", "looped": "looped"}
 
 
+def test_multiprocessing_may_start_its_janitor(tmp_path, outside):
+    """A lock or shared memory of multiprocessing needs a resource tracker: that process is allowed."""
+    told, _ = _child(
+        tmp_path,
+        outside,
+        """
+        from multiprocessing import resource_tracker
+        fence = Fence()
+        fence.install()
+        session.open()
+        with session.entered():
+            came = outcome(resource_tracker.ensure_running)
+        session.close()
+        tell(fence, came=came)
+        """,
+    )
+    assert told == {"attempts": [], "came": "OPEN None"}
+
+
 def test_allowed_endpoint_is_reached_and_others_are_not(tmp_path, outside):
     """An allow-list opens exactly the named host and port."""
     told, _ = _child(

@@ -240,6 +240,14 @@ def test_run_that_is_not_on_the_tape_departs(recorded):
     assert recorded.log.read_text() == recorded.lived
 
 
+def test_helper_process_does_not_overwrite_the_verdict(recorded):
+    """Multiprocessing's helper inherits the environment of the replay; the verdict is still the replay's."""
+    runs = recorded.record()
+    recorded.edit("#ESCAPE", "from multiprocessing import resource_tracker; resource_tracker.ensure_running()")
+    verdict = recorded.replay(runs["support"])
+    assert verdict.status is VerdictStatus.SAME, verdict.to_json()
+
+
 def test_python_that_ignores_the_shim_is_refused(recorded):
     """`python -I` would run the agent live: it is not even started."""
     runs = recorded.record()
