@@ -7,7 +7,7 @@ silence.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from google.protobuf.message import DecodeError
@@ -90,12 +90,9 @@ def recorded_run(index: RecordIndex, run_id: bytes) -> RecordedRun:
     return _Assembly(index, records).run()
 
 
-def foreign_spans(message: wire.ForeignSpan, header: wire.SegmentHeader | None) -> Iterator[Span]:
-    """Yield the spans of a record; one without a resource has its segment's."""
-    resource_spans = ResourceSpans.FromString(message.resource_spans)
-    if not resource_spans.HasField("resource") and header is not None and header.resource:
-        resource_spans.resource.CopyFrom(OtlpResource.FromString(header.resource))
-    yield from spans_of(resource_spans)
+def foreign_spans(message: wire.ForeignSpan) -> list[Span]:
+    """Return the spans of a record. Raises DecodeError."""
+    return list(spans_of(ResourceSpans.FromString(message.resource_spans)))
 
 
 def _gather(index: RecordIndex, run_id: bytes) -> _Records:
@@ -105,7 +102,7 @@ def _gather(index: RecordIndex, run_id: bytes) -> _Records:
     if begun is None:
         raise ValueError(f"run {run_id.hex()} has no begin in these segments")
     records = _Records(begun[1], index.segments[begun[0]].header or wire.SegmentHeader())
-    for number, record in read:
+    for _, record in read:
         which = record.WhichOneof("record")
         if which == "node_begun":  # a later begin replaces the earlier: a streamed request is known only later
             records.of(record.node_begun.span_id).begun = record.node_begun
@@ -121,13 +118,13 @@ def _gather(index: RecordIndex, run_id: bytes) -> _Records:
         elif which == "loss":
             records.losses.append(convert.loss_from_wire(record.loss))
         elif which == "foreign":
-            _add_foreign(records, record.foreign, index.segments[number].header)
+            _add_foreign(records, record.foreign)
     return records
 
 
-def _add_foreign(records: _Records, message: wire.ForeignSpan, header: wire.SegmentHeader | None) -> None:
+def _add_foreign(records: _Records, message: wire.ForeignSpan) -> None:
     try:
-        for span in foreign_spans(message, header):
+        for span in foreign_spans(message):
             records.foreign.setdefault((span.trace_id, span.span_id), span)
     except DecodeError as error:
         records.losses.append(Loss(LossReason.UNPARSABLE, "foreign span", 1, str(error), records.begun.run_id))

@@ -84,7 +84,7 @@ def _add_spans(
     index: RecordIndex, place: tuple[int, int, int], spans: list[Span], losses: list[Loss], run_id: bytes
 ) -> None:
     try:
-        spans.extend(foreign_spans(index.record_at(place).foreign, index.segments[place[0]].header))
+        spans.extend(foreign_spans(index.record_at(place).foreign))
     except DecodeError as error:
         losses.append(Loss(LossReason.UNPARSABLE, "foreign span", 1, str(error), run_id))
 

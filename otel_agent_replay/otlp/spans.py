@@ -20,9 +20,9 @@ from otel_agent_replay.otlp.values import attributes_from_otlp, attributes_to_ot
 
 def resource_to_otlp(resource: Resource) -> resource_pb2.Resource:
     """Return the message of a resource; its schema URL lies beside it in OTLP."""
-    return resource_pb2.Resource(
-        attributes=attributes_to_otlp(resource.attributes), dropped_attributes_count=resource.dropped_attributes
-    )
+    message = resource_pb2.Resource(dropped_attributes_count=resource.dropped_attributes)
+    attributes_to_otlp(resource.attributes, message.attributes)
+    return message
 
 
 def resource_from_otlp(message: resource_pb2.Resource, schema_url: str = "") -> Resource:
@@ -30,13 +30,12 @@ def resource_from_otlp(message: resource_pb2.Resource, schema_url: str = "") -> 
     return Resource(attributes_from_otlp(message.attributes), message.dropped_attributes_count, schema_url)
 
 
-def _scope_to_otlp(scope: InstrumentationScope) -> common_pb2.InstrumentationScope:
-    return common_pb2.InstrumentationScope(
-        name=text_to_otlp(scope.name),
-        version=text_to_otlp(scope.version),
-        attributes=attributes_to_otlp(scope.attributes),
-        dropped_attributes_count=scope.dropped_attributes,
-    )
+def _scope_to_otlp(scope: InstrumentationScope, message: common_pb2.InstrumentationScope) -> None:
+    message.SetInParent()
+    message.name = text_to_otlp(scope.name)
+    message.version = text_to_otlp(scope.version)
+    attributes_to_otlp(scope.attributes, message.attributes)
+    message.dropped_attributes_count = scope.dropped_attributes
 
 
 def _scope_from_otlp(message: common_pb2.InstrumentationScope, schema_url: str) -> InstrumentationScope:
@@ -52,13 +51,11 @@ def _scope_from_otlp(message: common_pb2.InstrumentationScope, schema_url: str) 
 # --- events and links ---
 
 
-def _event_to_otlp(event: SpanEvent) -> trace_pb2.Span.Event:
-    return trace_pb2.Span.Event(
-        time_unix_nano=event.time_ns,
-        name=text_to_otlp(event.name),
-        attributes=attributes_to_otlp(event.attributes),
-        dropped_attributes_count=event.dropped_attributes,
-    )
+def _event_to_otlp(event: SpanEvent, message: trace_pb2.Span.Event) -> None:
+    message.time_unix_nano = event.time_ns
+    message.name = text_to_otlp(event.name)
+    attributes_to_otlp(event.attributes, message.attributes)
+    message.dropped_attributes_count = event.dropped_attributes
 
 
 def _event_from_otlp(message: trace_pb2.Span.Event) -> SpanEvent:
@@ -70,15 +67,13 @@ def _event_from_otlp(message: trace_pb2.Span.Event) -> SpanEvent:
     )
 
 
-def _link_to_otlp(link: SpanLink) -> trace_pb2.Span.Link:
-    return trace_pb2.Span.Link(
-        trace_id=link.trace_id,
-        span_id=link.span_id,
-        trace_state=text_to_otlp(link.trace_state),
-        attributes=attributes_to_otlp(link.attributes),
-        dropped_attributes_count=link.dropped_attributes,
-        flags=link.flags,
-    )
+def _link_to_otlp(link: SpanLink, message: trace_pb2.Span.Link) -> None:
+    message.trace_id = link.trace_id
+    message.span_id = link.span_id
+    message.trace_state = text_to_otlp(link.trace_state)
+    attributes_to_otlp(link.attributes, message.attributes)
+    message.dropped_attributes_count = link.dropped_attributes
+    message.flags = link.flags
 
 
 def _link_from_otlp(message: trace_pb2.Span.Link) -> SpanLink:
@@ -95,28 +90,28 @@ def _link_from_otlp(message: trace_pb2.Span.Link) -> SpanLink:
 # --- spans ---
 
 
-def span_to_otlp(span: Span) -> trace_pb2.Span:
-    """Return the message of a span without its resource and scope."""
-    return trace_pb2.Span(
-        trace_id=span.trace_id,
-        span_id=span.span_id,
-        trace_state=text_to_otlp(span.trace_state),
-        parent_span_id=span.parent_span_id,
-        flags=span.flags,
-        name=text_to_otlp(span.name),
-        kind=trace_pb2.Span.SpanKind.ValueType(span.kind),
-        start_time_unix_nano=span.start_ns,
-        end_time_unix_nano=span.end_ns,
-        attributes=attributes_to_otlp(span.attributes),
-        dropped_attributes_count=span.dropped_attributes,
-        events=[_event_to_otlp(event) for event in span.events],
-        dropped_events_count=span.dropped_events,
-        links=[_link_to_otlp(link) for link in span.links],
-        dropped_links_count=span.dropped_links,
-        status=trace_pb2.Status(
-            code=trace_pb2.Status.StatusCode.ValueType(span.status_code), message=text_to_otlp(span.status_message)
-        ),
-    )
+def span_to_otlp(span: Span, message: trace_pb2.Span) -> None:
+    """Fill the message of a span; its resource and scope lie around it."""
+    message.trace_id = span.trace_id
+    message.span_id = span.span_id
+    message.trace_state = text_to_otlp(span.trace_state)
+    message.parent_span_id = span.parent_span_id
+    message.flags = span.flags
+    message.name = text_to_otlp(span.name)
+    message.kind = trace_pb2.Span.SpanKind.ValueType(span.kind)
+    message.start_time_unix_nano = span.start_ns
+    message.end_time_unix_nano = span.end_ns
+    attributes_to_otlp(span.attributes, message.attributes)
+    message.dropped_attributes_count = span.dropped_attributes
+    for event in span.events:
+        _event_to_otlp(event, message.events.add())
+    message.dropped_events_count = span.dropped_events
+    for link in span.links:
+        _link_to_otlp(link, message.links.add())
+    message.dropped_links_count = span.dropped_links
+    message.status.SetInParent()
+    message.status.code = trace_pb2.Status.StatusCode.ValueType(span.status_code)
+    message.status.message = text_to_otlp(span.status_message)
 
 
 def span_from_otlp(
@@ -148,14 +143,13 @@ def span_from_otlp(
 
 def resource_spans_of(span: Span) -> trace_pb2.ResourceSpans:
     """Return the message of one span with its resource and scope."""
-    scope_spans = trace_pb2.ScopeSpans(
-        scope=_scope_to_otlp(span.scope), spans=[span_to_otlp(span)], schema_url=text_to_otlp(span.scope.schema_url)
-    )
-    return trace_pb2.ResourceSpans(
-        resource=resource_to_otlp(span.resource),
-        scope_spans=[scope_spans],
-        schema_url=text_to_otlp(span.resource.schema_url),
-    )
+    message = trace_pb2.ResourceSpans(schema_url=text_to_otlp(span.resource.schema_url))
+    message.resource.CopyFrom(resource_to_otlp(span.resource))
+    scope_spans = message.scope_spans.add()
+    scope_spans.schema_url = text_to_otlp(span.scope.schema_url)
+    _scope_to_otlp(span.scope, scope_spans.scope)
+    span_to_otlp(span, scope_spans.spans.add())
+    return message
 
 
 def spans_of(message: trace_pb2.ResourceSpans) -> Iterator[Span]:
