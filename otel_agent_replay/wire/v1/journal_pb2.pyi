@@ -286,6 +286,8 @@ class NodeBegun(google.protobuf.message.Message):
     ORIGIN_STEP_FIELD_NUMBER: builtins.int
     SPAN_NAME_FIELD_NUMBER: builtins.int
     PARENT_NODE_FIELD_NUMBER: builtins.int
+    REQUEST_DATA_FIELD_NUMBER: builtins.int
+    AS_RECORDED_FIELD_NUMBER: builtins.int
     run_id: builtins.bytes
     span_id: builtins.bytes
     parent_span_id: builtins.bytes
@@ -305,6 +307,10 @@ class NodeBegun(google.protobuf.message.Message):
     span_name: builtins.str
     parent_node: builtins.bytes
     """span id of the enclosing node of ours, where it is not parent_span_id"""
+    request_data: builtins.bytes
+    """the request's bytes, where they are few; then there is no Body of them"""
+    as_recorded: builtins.bool
+    """of a replay: request and heads are those of origin_step in the run it repeats"""
     @property
     def exchange(self) -> otel_agent_replay.wire.v1.exchange_pb2.Exchange:
         """request side"""
@@ -332,9 +338,11 @@ class NodeBegun(google.protobuf.message.Message):
         origin_step: builtins.int = ...,
         span_name: builtins.str = ...,
         parent_node: builtins.bytes = ...,
+        request_data: builtins.bytes = ...,
+        as_recorded: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["exchange", b"exchange"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["attributes", b"attributes", "exchange", b"exchange", "kind", b"kind", "name", b"name", "occurrence", b"occurrence", "origin_step", b"origin_step", "parent_node", b"parent_node", "parent_span_id", b"parent_span_id", "request_digest", b"request_digest", "run_id", b"run_id", "sequence", b"sequence", "side_effect", b"side_effect", "source", b"source", "span_id", b"span_id", "span_name", b"span_name", "step", b"step", "strand", b"strand", "time_ns", b"time_ns"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["as_recorded", b"as_recorded", "attributes", b"attributes", "exchange", b"exchange", "kind", b"kind", "name", b"name", "occurrence", b"occurrence", "origin_step", b"origin_step", "parent_node", b"parent_node", "parent_span_id", b"parent_span_id", "request_data", b"request_data", "request_digest", b"request_digest", "run_id", b"run_id", "sequence", b"sequence", "side_effect", b"side_effect", "source", b"source", "span_id", b"span_id", "span_name", b"span_name", "step", b"step", "strand", b"strand", "time_ns", b"time_ns"]) -> None: ...
 
 global___NodeBegun = NodeBegun
 
@@ -352,6 +360,8 @@ class NodeEnded(google.protobuf.message.Message):
     ATTRIBUTES_FIELD_NUMBER: builtins.int
     ERROR_TYPE_FIELD_NUMBER: builtins.int
     ERROR_MESSAGE_FIELD_NUMBER: builtins.int
+    RESULT_DATA_FIELD_NUMBER: builtins.int
+    AS_RECORDED_FIELD_NUMBER: builtins.int
     run_id: builtins.bytes
     span_id: builtins.bytes
     end_sequence: builtins.int
@@ -361,6 +371,10 @@ class NodeEnded(google.protobuf.message.Message):
     result_digest: builtins.bytes
     error_type: builtins.str
     error_message: builtins.str
+    result_data: builtins.bytes
+    """the result's bytes, where they are few; then there is no Body of them"""
+    as_recorded: builtins.bool
+    """of a replay: the outcome is that of the begin's origin_step in the run it repeats"""
     @property
     def exchange(self) -> otel_agent_replay.wire.v1.exchange_pb2.Exchange:
         """response side"""
@@ -380,9 +394,11 @@ class NodeEnded(google.protobuf.message.Message):
         attributes: collections.abc.Iterable[global___Attribute] | None = ...,
         error_type: builtins.str = ...,
         error_message: builtins.str = ...,
+        result_data: builtins.bytes = ...,
+        as_recorded: builtins.bool = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["exchange", b"exchange"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["attributes", b"attributes", "end_sequence", b"end_sequence", "error_message", b"error_message", "error_type", b"error_type", "exchange", b"exchange", "result_digest", b"result_digest", "run_id", b"run_id", "span_id", b"span_id", "status", b"status", "time_ns", b"time_ns"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["as_recorded", b"as_recorded", "attributes", b"attributes", "end_sequence", b"end_sequence", "error_message", b"error_message", "error_type", b"error_type", "exchange", b"exchange", "result_data", b"result_data", "result_digest", b"result_digest", "run_id", b"run_id", "span_id", b"span_id", "status", b"status", "time_ns", b"time_ns"]) -> None: ...
 
 global___NodeEnded = NodeEnded
 
