@@ -7,14 +7,12 @@ raises. Nothing else in the package builds these parts together.
 from __future__ import annotations
 
 import atexit
-import json
 import logging
 import os
 import sys
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
@@ -26,6 +24,7 @@ from otel_agent_replay.capture.runs import RecordingRuns
 from otel_agent_replay.capture.tracing import Tracing, exporter_traffic
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.export.journal import Journal
+from otel_agent_replay.export.rules_file import redaction_of
 from otel_agent_replay.model import CaptureLevel, CoverageEntry
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.settings import Settings
@@ -50,7 +49,7 @@ class Runtime:
             lock_timeout_s=settings.lock_timeout_ms / 1000,
             fsync=settings.fsync,
         )
-        self._rules = _redaction_rules(settings)
+        self._redaction = redaction_of(settings)
         self.recording = RecordingRuns(
             journal=self.journal,
             tracing=Tracing(tracer_provider),
@@ -66,8 +65,8 @@ class Runtime:
 
     @lru_cache(maxsize=8)  # noqa: B019 - a process has one runtime
     def redaction(self, level: CaptureLevel) -> Redaction:
-        """Return the rules for a capture level."""
-        return Redaction.from_rules(self._rules, key=self.settings.hash_key.encode(), level=level)
+        """Return the rules for a capture level; what one of them learns, all of them know."""
+        return self._redaction.at(level)
 
     def coverage(self) -> Sequence[CoverageEntry]:
         """Return what is and is not captured in this process, now."""
@@ -93,7 +92,9 @@ class Runtime:
         if self.processor is None:
             from otel_agent_replay.export.processor import ReplaySpanProcessor
 
-            self.processor = ReplaySpanProcessor(self.journal, on_root_end=self.implicit.root_ended)
+            self.processor = ReplaySpanProcessor(
+                self.journal, redaction=self._redaction, on_root_end=self.implicit.root_ended
+            )
             add(self.processor)
         return True
 
@@ -170,27 +171,6 @@ def _replaying_runs(runtime: Runtime) -> RunFactory:
     from otel_agent_replay.replay.child import activate
 
     return activate(runtime.settings, runtime.recording)
-
-
-def _redaction_rules(settings: Settings) -> list[dict[str, Any]]:
-    path = settings.redaction
-    if path is None:
-        return []
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-        if path.suffix == ".toml":
-            if sys.version_info >= (3, 11):
-                import tomllib
-            else:
-                import tomli as tomllib
-            rules = tomllib.loads(text).get("rules")
-        else:
-            rules = json.loads(text)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"the redaction rules in {path} cannot be read: {error}") from error
-    if not isinstance(rules, list):
-        raise ConfigurationError(f"{path} must hold a list of rules (in TOML: [[rules]])")
-    return rules
 
 
 def _own_version() -> str:

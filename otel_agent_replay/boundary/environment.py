@@ -67,7 +67,7 @@ def getitem(self: Any, key: Any) -> Any:
     name = f"os.environ[{variable}]"
     read = None if session.reads_live else session.answer_read(_ENV, name)
     if read is not None:
-        return _served(self, key, read)
+        return _served(session, self, key, read)
     try:
         value = _getitem(self, key)
     except KeyError:
@@ -117,13 +117,16 @@ def names(self: Any) -> Iterator[Any]:
     return iter([os.fsencode(name) for name in found] if binary else found)
 
 
-def _served(environment: Any, key: str | bytes, read: Read) -> Any:
+def _served(session: Session, environment: Any, key: str | bytes, read: Read) -> Any:
     stored = read.value
     if read.masked:
         try:
-            return _getitem(environment, key)
+            value = _getitem(environment, key)
         except KeyError:  # the replaying machine has no such secret: the mask stands for it
             stored = stored or ""
+        else:
+            _redacted(session, _shown(key), os.fsdecode(value))  # so that the secret is masked where it is used
+            return value
     if stored is None:
         raise KeyError(key)
     return os.fsencode(cast("str", stored)) if isinstance(key, bytes) else os.fsdecode(cast("str | bytes", stored))

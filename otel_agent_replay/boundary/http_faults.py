@@ -33,8 +33,16 @@ def report(session: Session, what: str, error: BaseException) -> None:
     if what not in _said:
         _said.add(what)
         _log.error("%s failed; the call itself goes on, the loss is counted", what, exc_info=error)
-    detail = f"{type(error).__name__}: {error}"[:300]
-    session.observer.lost(Loss(LossReason.INTERNAL, what, 1, detail, session.run_id))
+    session.observer.lost(Loss(LossReason.INTERNAL, what, 1, _told(session, error), session.run_id))
+
+
+def _told(session: Session, error: BaseException) -> str:
+    """Return the error in a few words that may be stored: its text may hold what the call held."""
+    kind = type(error).__name__
+    try:
+        return session.redaction.text(f"{kind}: {error}")[:300]
+    except Exception:  # redaction itself may be what failed; the log has the whole error
+        return kind
 
 
 def stop(session: Session, interrupt: ReplayInterrupt) -> ReplayInterrupt:

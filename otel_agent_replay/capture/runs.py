@@ -6,6 +6,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from otel_agent_replay import semconv
@@ -104,6 +105,8 @@ class RecordingRuns:
         self, request: RunRequest, mode: Mode, answerers: Mapping[AnswerSource, Answerer] | None, origin_run_id: bytes
     ) -> Session:
         level = request.capture or self._level
+        redaction = self._redaction(level)
+        request = _redacted(request, redaction)
         replay = mode is not RECORD
         run_id = new_run_id()
         root = Place.root(request.agent)
@@ -124,7 +127,7 @@ class RecordingRuns:
             root=root,
             mode=mode,
             observer=recorder,
-            redaction=self._redaction(level),
+            redaction=redaction,
             answerers=answerers,
         )
         given = request.input
@@ -217,6 +220,17 @@ class RecordingRuns:
         live = session.root.span.live
         if live is not None:
             live.end(ended.time_ns, error_type=ended.error_type, attributes={semconv.RUN_STATUS: status.value})
+
+
+def _redacted(request: RunRequest, redaction: Redaction) -> RunRequest:
+    """Return the request with every text that people chose redacted: a command line may hold a key."""
+    return replace(
+        request,
+        agent=redaction.text(request.agent),
+        entry=redaction.text(request.entry),
+        thread_id=redaction.text(request.thread_id),
+        subject=redaction.text(request.subject),
+    )
 
 
 def _status(session: Session, error: BaseException | None) -> RunStatus:

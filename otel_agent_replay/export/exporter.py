@@ -19,6 +19,7 @@ from otel_agent_replay import semconv
 from otel_agent_replay.export.journal import Journal
 from otel_agent_replay.export.processor import kept_spans
 from otel_agent_replay.export.readable_span import foreign_record, resource_bytes
+from otel_agent_replay.export.rules_file import redaction_of
 from otel_agent_replay.model import Loss, LossReason
 from otel_agent_replay.settings import Settings
 from otel_agent_replay.wire import convert
@@ -41,6 +42,7 @@ class LakeSpanExporter(SpanExporter):
         if "lake" in options:
             options["lake"] = Path(options["lake"])
         self._settings = settings = Settings.load(options)
+        self._redaction = redaction_of(settings)
         self._journal = Journal(
             settings.lake,
             segment_bytes=settings.segment_mb << 20,
@@ -90,10 +92,10 @@ class LakeSpanExporter(SpanExporter):
                 self._described = True
                 service = str(span.resource.attributes.get(semconv.SERVICE_NAME, ""))
                 self._journal.describe(resource=resource_bytes(span.resource), service=service)
-            return foreign_record(span, b"")
+            return foreign_record(span, b"", self._redaction)
         except Exception as error:
             if not self._complained:
                 self._complained = True
                 _log.error("agent replay could not keep span %r; what is lost is counted", span.name, exc_info=error)
-            loss = Loss(LossReason.INTERNAL, "foreign span", 1, f"{type(error).__name__}: {error}")
+            loss = Loss(LossReason.INTERNAL, "foreign span", 1, type(error).__name__)
             return wire.Record(loss=convert.loss_to_wire(loss))

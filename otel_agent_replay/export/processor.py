@@ -17,6 +17,7 @@ from otel_agent_replay.boundary.session import active
 from otel_agent_replay.export.journal import Journal
 from otel_agent_replay.export.readable_span import foreign_record, resource_bytes
 from otel_agent_replay.model import Loss, LossReason
+from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.wire import convert
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
@@ -51,11 +52,19 @@ class ReplaySpanProcessor(SpanProcessor):
     """Joins the service's spans to the runs that they belong to.
 
     A span belongs to a run when it starts inside one or below a span that does. `on_root_end(trace_id)` is told of each
-    local root span that ends. Spans that the service's sampler left out never come here.
+    local root span that ends; `redaction` None stands for the built-in rules. Spans that the service's sampler left out
+    never come here.
     """
 
-    def __init__(self, journal: Journal, *, on_root_end: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        redaction: Redaction | None = None,
+        on_root_end: Callable[[int], None] | None = None,
+    ) -> None:
         self._journal = journal
+        self._redaction = redaction or Redaction.default()
         self._on_root_end = on_root_end
         self._runs: dict[int, bytes] = {}  # open spans inside a run: span id -> run id
         self._complained = False
@@ -87,7 +96,7 @@ class ReplaySpanProcessor(SpanProcessor):
             run_id = self._runs.pop(context.span_id, b"") if self._runs else b""
             if run_id and not _is_ours(span):
                 kept_spans.add(context.span_id)
-                self._journal.append(foreign_record(span, run_id))
+                self._journal.append(foreign_record(span, run_id, self._redaction))
         except Exception as error:
             self._failed("end", run_id, error)
         if self._on_root_end is not None and (span.parent is None or span.parent.is_remote):
@@ -121,7 +130,7 @@ class ReplaySpanProcessor(SpanProcessor):
                 where,
                 exc_info=error,
             )
-        loss = Loss(LossReason.INTERNAL, "foreign span", 1, f"{type(error).__name__}: {error}", run_id)
+        loss = Loss(LossReason.INTERNAL, "foreign span", 1, type(error).__name__, run_id)
         self._journal.append(wire.Record(loss=convert.loss_to_wire(loss)))
 
 

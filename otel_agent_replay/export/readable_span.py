@@ -10,8 +10,10 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope as SdkSc
 from opentelemetry.trace import SpanContext
 from opentelemetry.trace.span import TraceState
 
+from otel_agent_replay.export.span_redaction import redacted
 from otel_agent_replay.model import InstrumentationScope, Resource, Span, SpanEvent, SpanLink
 from otel_agent_replay.otlp.spans import resource_spans_of, resource_to_otlp
+from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
 _HAS_IS_REMOTE = 0x100  # OTLP SpanFlags: whether the next bit says anything
@@ -19,9 +21,9 @@ _IS_REMOTE = 0x200
 _MOST_RESOURCES = 16
 
 
-def foreign_record(readable: ReadableSpan, run_id: bytes) -> wire.Record:
+def foreign_record(readable: ReadableSpan, run_id: bytes, redaction: Redaction) -> wire.Record:
     """Return the record of a span that another instrumentation emitted; `run_id` empty: it belongs to no run."""
-    message = resource_spans_of(span_of(readable))
+    message = resource_spans_of(redacted(span_of(readable), redaction))
     return wire.Record(foreign=wire.ForeignSpan(run_id=run_id, resource_spans=message.SerializeToString()))
 
 

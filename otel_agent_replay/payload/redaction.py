@@ -103,11 +103,17 @@ class Redaction:
         self._learnt.add(secret)
 
     def env(self, name: str, value: str) -> tuple[str, bool]:
-        """Return what to store of an environment variable and whether it was masked; a secret is learnt."""
+        """Return what to store of an environment variable and whether it was masked; a secret is learnt.
+
+        The mask of a secret is the one that a body has in its place: a replay without the secret still matches.
+        """
         if credentials.is_secret_variable(name, value):
             self.learn(value)
-            return MASK, True
+            return mask_of(len(value.encode("utf-8", "surrogatepass"))), True
         action = self._set.key_action(name)
+        if action == "mask":
+            self.learn(value)
+            return mask_of(len(value.encode("utf-8", "surrogatepass"))), True
         if action is not None:
             return self._short(action, value), True
         password = _PASSWORD.search(value) if "@" in value else None
@@ -116,6 +122,21 @@ class Redaction:
             self.learn(urllib.parse.unquote(password[1]))
         shown = self.text(value)
         return shown, shown is not value
+
+    def is_named(self, name: str) -> bool:
+        """Return whether values of this name are masked whatever they are: a span's attribute, by its last part."""
+        last = name.rpartition(".")[2].lower().replace("_", "-")
+        return credentials.is_header(last) or self._set.key_action(name) is not None
+
+    def named(self, name: str, value: str) -> str:
+        """Return what to store of a text that is known by a name, like a span's attribute."""
+        action = self._set.key_action(name)
+        if action is not None or self.is_named(name):
+            return self._short(action or "mask", value)
+        if value[:1] in {"{", "["}:
+            data = value.encode("utf-8", "surrogatepass")
+            return self.body(data, "application/json").decode("utf-8", "surrogatepass")
+        return self.url(value) if _URL.match(value) and " " not in value else self.text(value)
 
     def _short(self, action: str, value: str) -> str:
         if action == "hash":
