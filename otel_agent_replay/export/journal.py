@@ -70,7 +70,7 @@ class Journal:
         lock_timeout_s: float = 0.05,
         fsync: bool = False,
     ) -> None:
-        self.lake = Path(lake)
+        self.lake = Path(lake).absolute()  # the host may change its working directory
         self._header_fields = dict(header_fields or {})
         self._segment_bytes = segment_bytes
         self._lock_timeout_s = lock_timeout_s
@@ -294,7 +294,10 @@ class Journal:
             if self._synced >= wanted:
                 return
             reached = (self._number, segment.size)
-            fd = os.dup(segment.fd)  # the segment may be ended by another thread while we wait
+            try:
+                fd = os.dup(segment.fd)  # the segment may be ended by another thread while we wait
+            except OSError:
+                return  # ended just now, and synced then
             try:
                 os.fsync(fd)
             finally:

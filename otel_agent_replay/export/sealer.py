@@ -28,7 +28,7 @@ from otel_agent_replay.model import RecordedRun
 
 _log = logging.getLogger("otel_agent_replay")
 
-BATCH_RECORDS = 1 << 17
+BATCH_RECORDS = 1 << 16
 """Records of the runs that are published together: their spans are in memory at once, their bodies are not."""
 
 _REST_BYTES = 64 << 20
@@ -130,7 +130,8 @@ class _Sealing:
             index = RecordIndex(readable)
             self._report.torn = list(index.torn.values())
             self._publish_runs(index, alive)
-            for group in _groups(self._removable(index, unread=bool(alive) and only_closed)):
+            unread = [segment for segment in segments if not segment.closed] if only_closed else []
+            for group in _groups(self._removable(index, unread)):
                 self._do(Step(REST, tuple(segment.id for segment in group)), index)
         return self._report
 
@@ -218,7 +219,7 @@ class _Sealing:
         batch: list[bytes] = []
         records = 0
         for run_id, run in index.runs.items():
-            if not _is_complete(run, index, alive) or run_id.hex() in self._state.published:
+            if not _is_complete(run, index, alive) or self._is_published(run_id):
                 continue
             if catalog.has(run_id):
                 self._note(index, run_id)
@@ -246,22 +247,21 @@ class _Sealing:
             for run_id in batch:  # one bad run must not keep the others out
                 self._publish_batch([run_id], index)
 
-    def _removable(self, index: RecordIndex, *, unread: bool) -> list[Segment]:
-        """Return the closed segments all of whose runs are published; `unread`: there are segments we did not read."""
-        from otel_agent_replay.lake.catalog import Lake
-
-        catalog = Lake(self._lake)
+    def _removable(self, index: RecordIndex, unread: Sequence[Segment]) -> list[Segment]:
+        """Return the closed segments all of whose runs are published; `unread` are segments that are still written."""
+        strays = [run for run_id, run in index.runs.items() if run.home is None and not self._is_published(run_id)]
+        begun_elsewhere = _runs_begun_in(unread) if strays else set()
         kept: set[int] = set()
         for run_id, run in index.runs.items():
-            if run_id.hex() in self._state.published:
-                continue
-            # Records of a run that began elsewhere are late, unless it may still be open in another process.
-            if run.home is None and (not unread or catalog.has(run_id)):
-                continue
-            kept |= run.segments
+            # Records of a run that began in no segment are late; but a forked child's wait for its parent's run.
+            if not self._is_published(run_id) and (run.home is not None or run_id in begun_elsewhere):
+                kept |= run.segments
         return [
             data.segment for number, data in enumerate(index.segments) if data.segment.closed and number not in kept
         ]
+
+    def _is_published(self, run_id: bytes) -> bool:
+        return run_id.hex() in self._state.published
 
     def _note(self, index: RecordIndex, run_id: bytes) -> None:
         counts: dict[str, int] = {}
@@ -291,6 +291,12 @@ def _groups(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
             group, size = [], 0
     if group:
         yield group
+
+
+def _runs_begun_in(segments: Sequence[Segment]) -> set[bytes]:
+    with _loaded(segments) as loaded:
+        runs = RecordIndex([data for data in loaded if data.readable]).runs
+        return {run_id for run_id, run in runs.items() if run.home is not None}
 
 
 @contextmanager

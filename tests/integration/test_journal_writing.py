@@ -81,6 +81,17 @@ def test_nothing_is_made_before_the_first_record(lake: Path) -> None:
     assert not lake.exists()
 
 
+def test_a_change_of_directory_moves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A journal given by a relative path stays where it was made, wherever the host goes."""
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    journal = Journal(Path("lake"))
+    monkeypatch.chdir(tmp_path / "other")
+    assert journal.append(a_loss(1))
+    journal.close()
+    assert probes(tmp_path / "lake") == [1]
+
+
 def test_files_are_for_the_owner_only(journal: Journal, lake: Path) -> None:
     """Folders are 0700, segments 0600, and the lake keeps itself out of version control."""
     journal.append(a_loss(1))

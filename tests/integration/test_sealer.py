@@ -20,7 +20,7 @@ from otel_agent_replay.lake import writer
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.model import Kind, LossReason, OutcomeStatus, Payload, RunStatus, new_run_id, run_started_ms
 from otel_agent_replay.wire import convert
-from otel_agent_replay.wire.frames import frame
+from otel_agent_replay.wire.frames import frame, read_frames
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 from tests.support.journal_files import a_loss, segment_paths
 from tests.support.journal_runs import NOW_NS, JournalRun, foreign, value
@@ -237,6 +237,21 @@ def test_records_of_a_forked_child_join_the_run(lake: Path) -> None:
     report = seal(lake)
     assert (report.runs, report.spans, report.segments_removed) == (1, 3, 2)
     assert {node.name for node in Lake(lake).load(run.run_id).nodes[1:]} == {"in the child", "in the parent"}
+
+
+def test_records_of_a_run_whose_begin_was_lost_keep_nothing_back(journal: Journal, lake: Path) -> None:
+    """Records of a run that never began anywhere are counted and go, although the process writes on."""
+    stray = JournalRun(journal)
+    stray.tool()
+    journal.rotate()
+    (first, second) = segment_paths(lake)
+    frames = read_frames(first.read_bytes())
+    kept = [raw for _, raw in frames if not wire.Record.FromString(raw).HasField("run_begun")]
+    first.write_bytes(b"".join(map(frame, kept)))
+    report = seal(lake)
+    assert (report.runs, report.segments_removed, report.open_segments) == (0, 1, 1)
+    assert losses(lake) == [("late", "node_begun", 1), ("late", "node_ended", 1)]
+    assert segment_paths(lake) == [second]
 
 
 def test_a_torn_tail_is_cut_and_counted(journal: Journal, lake: Path) -> None:

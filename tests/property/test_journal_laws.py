@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from otel_agent_replay.export import journal_bodies
 from otel_agent_replay.export.assemble import recorded_run
 from otel_agent_replay.export.journal import Journal
 from otel_agent_replay.export.record_index import RecordIndex
@@ -226,6 +227,32 @@ def test_every_body_is_rebuilt(edits, segment_bytes: int) -> None:
             backwards = [recorded.payload(node.call.request.digest) for node in reversed(recorded.nodes[1:])]
             assert found == bodies
             assert backwards == bodies[::-1]
+
+
+def test_assembling_is_linear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each record is read once for the run, and in its order each body is rebuilt once, from the one before it."""
+    journal = Journal(tmp_path / "lake")
+    run = JournalRun(journal)
+    body = b"the beginning of every request " * 40
+    steps = 300
+    for number in range(steps):
+        body += b"message %d " % number
+        run.end(run.begin("call", Payload.of(body, "text/plain")))
+    run.finish()
+    assert segment_paths(tmp_path / "lake")[0].stat().st_size < 600 * steps
+    proved, read = [], []
+    real_digest, real_read = journal_bodies.digest_of, SegmentData.record_at
+    monkeypatch.setattr(journal_bodies, "digest_of", lambda data: proved.append(len(data)) or real_digest(data))
+    monkeypatch.setattr(SegmentData, "record_at", lambda *args: read.append(args) or real_read(*args))
+    with index_of(tmp_path / "lake") as index:
+        assert not read
+        recorded = recorded_run(index, run.run_id)
+        assert len(read) == 2 * steps + 2
+        assert not proved
+        for node in recorded.nodes[1:]:
+            assert recorded.payload(node.call.request.digest) is not None
+        assert len(proved) == steps
+        assert len(read) == 3 * steps + 2
 
 
 def test_a_body_that_is_not_its_digest_is_not_given(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
