@@ -6,7 +6,6 @@ Floor: the same request and response bodies in one Parquet file with zstd, witho
 from __future__ import annotations
 
 import base64
-import json
 import random
 import sys
 import tempfile

@@ -57,12 +57,21 @@ def replay(
     seal(lake)
     stored = Lake(lake)
     recorded = stored.load(stored.find(run)).run
-    options = {"lake": lake, "isolate": isolate, "allow": allow, "volatile": volatile, "timeout_s": timeout}
     if entry is not None:
-        verdict = replay_entry(recorded, entry, **options)
+        verdict = replay_entry(
+            recorded, entry, lake=lake, isolate=isolate, allow=allow, volatile=volatile, timeout_s=timeout
+        )
     else:
-        with_process_run = any(is_process_run(stored.load(one).run) for one in stored.siblings(recorded.run_id))
-        verdict = replay_command(recorded, command, process_run=with_process_run, **options)
+        verdict = replay_command(
+            recorded,
+            command,
+            lake=lake,
+            isolate=isolate,
+            allow=allow,
+            volatile=volatile,
+            process_run=any(is_process_run(stored.load(one).run) for one in stored.siblings(recorded.run_id)),
+            timeout_s=timeout,
+        )
     seal(lake)
     if as_json:
         click.echo(verdict.to_json())

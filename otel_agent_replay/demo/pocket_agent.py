@@ -49,7 +49,7 @@ def needs_a_person(cents: int) -> bool:
     return cents > 10_000
 
 
-TOOLS = {"find_order": find_order, "shipping_state": shipping_state, "refund": refund}
+TOOLS: dict[str, Any] = {"find_order": find_order, "shipping_state": shipping_state, "refund": refund}
 
 
 @replay.agent(name="pocket", version="1", prompt_version="1")
