@@ -192,7 +192,7 @@ _ROOT_COLUMNS = ["run_id", "trace_id", "span_id", "agent", "run"]
 
 def _open(file: LakeFile) -> pq.ParquetFile:
     with damage_named(file.path):
-        parquet = pq.ParquetFile(file.path, memory_map=True, page_checksum_verification=True)
+        parquet = pq.ParquetFile(file.path, page_checksum_verification=True)
     file_facts(parquet.metadata.metadata, file.path)
     return parquet
 

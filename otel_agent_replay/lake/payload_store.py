@@ -137,7 +137,7 @@ class PackReader:
     def __init__(self, path: Path) -> None:
         self._path = path
         with damage_named(path):
-            self._file = pq.ParquetFile(path, memory_map=True, page_checksum_verification=True)
+            self._file = pq.ParquetFile(path, page_checksum_verification=True)
         metadata = self._file.metadata
         file_facts(metadata.metadata, path)
         self._starts = [0]

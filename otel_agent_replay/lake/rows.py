@@ -48,7 +48,11 @@ from otel_agent_replay.wire.v1.exchange_pb2 import Exchange
 _INT64 = 1 << 63
 
 
-def store_span(recorded: RecordedSpan, run: Run, position: int) -> Row:
+Origins = dict[tuple[int, int], tuple[Resource, InstrumentationScope, Row]]
+"""What `store_span` remembers of resources and scopes, by their identity: all spans of a process share theirs."""
+
+
+def store_span(recorded: RecordedSpan, run: Run, position: int, origins: Origins | None = None) -> Row:
     """Return the row of a span; payload numbers and the run's facts are added by the writer."""
     span, node = recorded.span, recorded.node
     row: Row = {
@@ -62,7 +66,7 @@ def store_span(recorded: RecordedSpan, run: Run, position: int) -> Row:
     if node is not None:
         _store_node(node, span, row)
     _store_attributes(span.attributes, row)
-    _store_origin(span, row)
+    row |= _origin(span, {} if origins is None else origins)
     return row
 
 
@@ -203,16 +207,26 @@ def _service(span: Span, run: Run) -> str | None:
     return store_text(name if type(name) is str else run.service) or None
 
 
-def _store_origin(span: Span, row: Row) -> None:
-    resource, scope = span.resource, span.scope
-    row["resource_attributes"] = store_mapping(resource.attributes) or None
-    row["resource_dropped_attributes"] = resource.dropped_attributes or None
-    row["resource_schema_url"] = store_text(resource.schema_url) or None
-    row["scope_name"] = store_text(scope.name) or None
-    row["scope_version"] = store_text(scope.version) or None
-    row["scope_attributes"] = store_mapping(scope.attributes) or None
-    row["scope_dropped_attributes"] = scope.dropped_attributes or None
-    row["scope_schema_url"] = store_text(scope.schema_url) or None
+def _origin(span: Span, origins: Origins) -> Row:
+    key = id(span.resource), id(span.scope)
+    known = origins.get(key)
+    if known is None:
+        # The objects are kept beside the row: as long as they live, no other can have their identity.
+        known = origins[key] = span.resource, span.scope, _store_origin(span.resource, span.scope)
+    return known[2]
+
+
+def _store_origin(resource: Resource, scope: InstrumentationScope) -> Row:
+    return {
+        "resource_attributes": store_mapping(resource.attributes) or None,
+        "resource_dropped_attributes": resource.dropped_attributes or None,
+        "resource_schema_url": store_text(resource.schema_url) or None,
+        "scope_name": store_text(scope.name) or None,
+        "scope_version": store_text(scope.version) or None,
+        "scope_attributes": store_mapping(scope.attributes) or None,
+        "scope_dropped_attributes": scope.dropped_attributes or None,
+        "scope_schema_url": store_text(scope.schema_url) or None,
+    }
 
 
 def _load_resource(row: Mapping[str, Any]) -> Resource:

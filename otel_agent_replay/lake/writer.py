@@ -22,7 +22,7 @@ from otel_agent_replay.lake.manifest import entry_checks, manifest_of
 from otel_agent_replay.lake.parquet_file import ParquetOutput
 from otel_agent_replay.lake.payload_store import Body, PackWriter
 from otel_agent_replay.lake.promoted import Row
-from otel_agent_replay.lake.rows import store_span
+from otel_agent_replay.lake.rows import Origins, store_span
 from otel_agent_replay.lake.run_row import run_totals, store_run
 from otel_agent_replay.lake.schema import LOSSES as LOSSES_SCHEMA
 from otel_agent_replay.lake.schema import PAYLOADS as PAYLOADS_SCHEMA
@@ -31,8 +31,10 @@ from otel_agent_replay.lake.schema import file_metadata
 from otel_agent_replay.model import AttributeValue, Kind, Loss, Node, Payload, RecordedRun, run_started_ms
 from otel_agent_replay.protocols.pieces import split_request
 
-ROW_GROUP_ROWS = 8192
+ROW_GROUP_ROWS = 4096
+ROOT_GROUP_ROWS = 1024
 FILE_ROWS = 32 * ROW_GROUP_ROWS
+"""To load a run is to read the row groups it lies in, with its root's: they are small, and so is a file's footer."""
 
 
 def write_runs(
@@ -92,6 +94,7 @@ class _PackFiles:
         ]
         self._payloads, self._losses, self._spans = self._outputs
         self._bodies = PackWriter(self._pack, self._payloads.write, split_request)
+        self._origins: Origins = {}
         self._rows: list[Row] = []
         self._roots: list[Row] = []
         self._roots_apart = sum(len(recorded.spans) for recorded in runs) > ROW_GROUP_ROWS
@@ -105,8 +108,8 @@ class _PackFiles:
             for recorded in runs:
                 self._add(recorded)
                 losses += recorded.losses
-            self._flush(self._rows, least=1)
-            self._flush(self._roots, least=1)
+            self._flush(self._rows, ROW_GROUP_ROWS, last=True)
+            self._flush(self._roots, ROOT_GROUP_ROWS, last=True)
             self._bodies.flush()
             if losses:
                 self._losses.write(_loss_table(losses))
@@ -115,7 +118,7 @@ class _PackFiles:
         return self._spans_path
 
     def _add(self, recorded: RecordedRun) -> None:
-        rows = [store_span(span, recorded.run, position) for position, span in enumerate(recorded.spans)]
+        rows = [store_span(span, recorded.run, position, self._origins) for position, span in enumerate(recorded.spans)]
         numbers = self._bodies.add_run(_bodies(recorded))
         for row in rows:
             row["request_payload"] = numbers.get(row.get("request_digest") or b"")
@@ -133,13 +136,14 @@ class _PackFiles:
                 row["entry_check"] = next(checks)
         for row in rows:
             (self._roots if row["root"] and self._roots_apart else self._rows).append(row)
-        self._flush(self._rows, least=ROW_GROUP_ROWS)
-        self._flush(self._roots, least=ROW_GROUP_ROWS)
+        self._flush(self._rows, ROW_GROUP_ROWS)
 
-    def _flush(self, rows: list[Row], *, least: int) -> None:
-        while len(rows) >= least:
-            self._spans.write(pa.Table.from_pylist(rows[:ROW_GROUP_ROWS], SPANS_SCHEMA))
-            del rows[:ROW_GROUP_ROWS]
+    def _flush(self, rows: list[Row], size: int, *, last: bool = False) -> None:
+        done = 0
+        while len(rows) - done >= (1 if last else size):
+            self._spans.write(pa.Table.from_pylist(rows[done : done + size], SPANS_SCHEMA))
+            done += size
+        del rows[:done]
 
 
 def _pack_number(runs: list[RecordedRun], segments: Sequence[str]) -> int:

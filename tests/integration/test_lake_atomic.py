@@ -142,6 +142,7 @@ def test_a_run_without_its_root_is_refused(tmp_path):
 def test_runs_of_a_large_file_are_found_and_keep_their_order(tmp_path, monkeypatch):
     """With many row groups, root rows lie apart; each run still comes back whole and in order."""
     monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 7)
+    monkeypatch.setattr(writer, "ROOT_GROUP_ROWS", 4)
     runs = [full_run(number) for number in range(9)]
     (path,) = write_runs(tmp_path, runs, segments=["s"])
     assert pq.read_metadata(path).num_row_groups > 5
