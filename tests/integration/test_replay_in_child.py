@@ -51,6 +51,57 @@ if __name__ == "__main__":
 """
 
 
+RACING = """
+import asyncio, queue, random, threading, time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+import otel_agent_replay as replay
+
+@replay.tool(side_effect="read")
+async def ask(source):
+    await asyncio.sleep(random.random() / 50)
+    return f"{source} says {random.random()}"
+
+@replay.tool(side_effect="read")
+def look(source):
+    time.sleep(random.random() / 50)
+    return f"{source} shows {random.random()}"
+
+@replay.tool(side_effect="none")
+def note(text):
+    return len(text)
+
+@replay.agent
+async def support():
+    order = []
+    tasks = {asyncio.create_task(ask(name)) for name in "abcd"}
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    order += sorted(task.result() for task in done)
+    note(str(order))
+    for nearest in asyncio.as_completed([ask(name) for name in "efgh"]):
+        order.append(await nearest)
+        note(str(order))
+    def threads():
+        with ThreadPoolExecutor(3) as pool:
+            for future in as_completed([pool.submit(look, name) for name in "ijk"]):
+                order.append(future.result())
+                note(str(order))
+    await asyncio.to_thread(threads)
+    order += await asyncio.gather(ask("same"), ask("same"), asyncio.to_thread(look, "same"))
+    try:
+        await asyncio.wait_for(asyncio.sleep(30), 0.05)
+    except asyncio.TimeoutError:
+        order.append("gave up")
+    note(str(order))
+    return order
+
+if __name__ == "__main__":
+    asyncio.run(support())
+"""
+
+
 class Recorded:
     """An agent's script, its lake, and what its tools did live."""
 
@@ -63,7 +114,7 @@ class Recorded:
         root = str(Path(bootstrap.__file__).parents[2])
         self.environment = {**os.environ, "LIVE_LOG": str(self.log), "PYTHONPATH": root}
 
-    def record(self):
+    def record(self, *, exit_status=0):
         shim = str(Path(bootstrap.__file__).parent)
         environment = {
             **self.environment,
@@ -80,9 +131,10 @@ class Recorded:
             text=True,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
+        assert done.returncode == exit_status, done.stderr
         assert seal(self.lake).open_segments == 0
-        runs = {summary.run.agent: summary.run for summary in Lake(self.lake).runs()}
+        newest_last = reversed(Lake(self.lake).runs())
+        runs = {summary.run.agent: summary.run for summary in newest_last if not summary.run.replay}
         self.lived = self.log.read_text()
         return runs
 
@@ -237,6 +289,37 @@ def test_run_that_is_not_on_the_tape_departs(recorded):
     verdict = recorded.replay(runs["support"])
     assert verdict.status is VerdictStatus.DEPARTED
     assert verdict.departure.came == "a run of agent 'other' that is not on the tape"
+    assert recorded.log.read_text() == recorded.lived
+
+
+@pytest.mark.slow
+def test_racing_agent_through_the_real_recorder(recorded):
+    """Tasks, threads, timeouts and identical calls, recorded by the real recorder, replay in the recorded order."""
+    recorded.script.write_text(RACING)
+    recorded.log.write_text("")
+    for _ in range(3):
+        runs = recorded.record()
+        for _ in range(2):
+            verdict = recorded.replay(runs["support"])
+            assert verdict.status is VerdictStatus.SAME, verdict.to_json()
+            assert verdict.order_not_imposed == ()
+            assert verdict.reads_never_made == 0
+
+
+@pytest.mark.parametrize("where", ["in a tool", "between tools"])
+def test_run_whose_process_died_replays_to_its_end(recorded, where):
+    """The recording of a process that died is the same as far as it goes, and says that it ends there."""
+    if where == "in a tool":
+        recorded.edit('log.write("refund\\n")', 'log.write("refund\\n")\n    os._exit(9)')
+    else:
+        recorded.edit("#ESCAPE", "if not os.path.exists('replaying'): os._exit(9)")
+    runs = recorded.record(exit_status=9)
+    (recorded.folder / "replaying").touch()
+    verdict = recorded.replay(runs["support"])
+    assert verdict.status is VerdictStatus.SAME, verdict.to_json()
+    assert verdict.tape_ended
+    assert verdict.output_same is None
+    assert verdict.steps_replayed == verdict.steps_recorded == (3 if where == "in a tool" else 2)
     assert recorded.log.read_text() == recorded.lived
 
 
