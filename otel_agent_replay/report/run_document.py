@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary.http_coding import CodingError, decoded_body
 from otel_agent_replay.errors import CannotJudge
 from otel_agent_replay.model import Node, Outcome, Payload, RecordedRun, RecordedSpan, Run
 from otel_agent_replay.payload.canonical import is_json
+from otel_agent_replay.protocols import PROTOCOLS
 
 SCHEMA_VERSION = 1
 
@@ -57,6 +61,7 @@ def coverage_document(recorded: RecordedRun) -> dict[str, Any]:
 def step_json(recorded: RecordedRun, step: int) -> dict[str, Any]:
     """Return one step with its bodies, `schema` "agent-replay/step".
 
+    `messages` is a model exchange in OpenTelemetry's GenAI form (`gen_ai.input.messages` and so on), null for others.
     A JSON body is there as JSON, another as text or, when it is not UTF-8, as hexadecimal under `bytes`; null when it
     was not kept. Raises CannotJudge when the run has no such step.
     """
@@ -74,6 +79,7 @@ def step_json(recorded: RecordedRun, step: int) -> dict[str, Any]:
         else {"method": head.method, "url": head.url, "headers": list(head.headers)},
         "request_body": None if node.call is None else _body(recorded, node.call.request),
         "result_body": None if outcome is None or outcome.result is None else _body(recorded, outcome.result),
+        "messages": _messages(recorded, span),
         "notes": [*(node.call.notes if node.call else ()), *(outcome.notes if outcome else ())],
         "reads": [
             {"kind": read.kind.value, "name": read.name, "value": plain(read.value), "masked": read.masked}
@@ -91,8 +97,36 @@ def node_of_step(recorded: RecordedRun, step: int) -> Node:
     return steps[step]
 
 
+def _messages(recorded: RecordedRun, span: RecordedSpan) -> dict[str, Any] | None:
+    node = span.node
+    protocol = PROTOCOLS.get(str(span.span.attributes.get(semconv.PROTOCOL, "")))
+    if protocol is None or node is None or node.call is None:
+        return None
+    request = _bytes(recorded, node.call.request)
+    given = None if request is None else protocol.request_messages(request)
+    outcome = node.outcome
+    answer = None
+    if outcome is not None and outcome.result is not None and outcome.head is not None:
+        body = _bytes(recorded, outcome.result)
+        if body is not None:
+            with suppress(CodingError):  # what cannot be unpacked has no messages; its bytes stand beside
+                answer = protocol.fold(
+                    decoded_body(body, outcome.head.headers), outcome.result.media_type, outcome.head.status
+                )
+    return {
+        semconv.SYSTEM_INSTRUCTIONS: None if given is None else plain(given.system),
+        semconv.INPUT_MESSAGES: None if given is None else plain(given.messages),
+        semconv.TOOL_DEFINITIONS: None if given is None else plain(given.tools),
+        semconv.OUTPUT_MESSAGES: None if answer is None else plain(answer.output_messages),
+    }
+
+
+def _bytes(recorded: RecordedRun, payload: Payload) -> bytes | None:
+    return payload.data if payload.data is not None else recorded.payload(payload.digest)
+
+
 def _body(recorded: RecordedRun, payload: Payload) -> Any:
-    data = payload.data if payload.data is not None else recorded.payload(payload.digest)
+    data = _bytes(recorded, payload)
     if data is None:
         return None
     if is_json(payload.media_type):
