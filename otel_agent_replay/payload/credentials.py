@@ -49,7 +49,7 @@ HEADERS = frozenset(
 """Headers that are never stored, in lower case."""
 
 _HEADER = re.compile(
-    r"(?:^|-)(?:api-?key|auth|authorization|authentication|token|secret|password|signature|credential|session)s?\Z"
+    r"(?:^|-)(?:api-?key|auth|authorization|authentication|(?<!per-)token|secret|password|signature|credential|session)\Z"
 )
 _QUERY = re.compile(
     r"(?:^|[-_.])(?:api[-_]?key|apikey|key|(?:access|auth|refresh|id|session|security|bearer)?[-_]?token|sig|signature|"
