@@ -262,9 +262,11 @@ class _Connection(BaseHTTPRequestHandler):
             self.send_header(name, value)
         if reply.coding:
             self.send_header("content-encoding", reply.coding)
-        if reply.framing == "chunked":
+        if reply.status in {204, 304}:
+            pass  # such a head ends the answer, whatever it says of a body
+        elif reply.framing == "chunked":
             self.send_header("transfer-encoding", "chunked")
-        elif reply.framing == "length" and reply.status not in {204, 304}:
+        elif reply.framing == "length":
             promised = len(reply.wire_body) + (1000 if reply.ending != "whole" else 0)
             self.send_header("content-length", str(promised))
         else:

@@ -62,6 +62,7 @@ SCENARIOS = {
     "not found": ("GET", Reply(b'{"error": "no"}', 404, reason="Nothing Here"), "whole"),
     "overloaded": ("POST", Reply(b'{"error": "later"}', 529, headers=(("retry-after", "1"),)), "whole"),
     "trailers": ("GET", Reply(SSE, framing="chunked", trailers=(("x-sum", "1"),)), "stream"),
+    "rate limits": ("GET", Reply(b"100000", headers=(("x-ratelimit-limit-tokens", "100000"),)), "whole"),
     "several headers of a name": ("GET", Reply(b"x", headers=(("x-a", "1"), ("x-a", "2"), ("X-B", ""))), "whole"),
 }
 FAILURES = {
