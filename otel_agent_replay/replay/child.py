@@ -17,6 +17,7 @@ from otel_agent_replay.replay import isolation
 from otel_agent_replay.replay.fence import Fence
 from otel_agent_replay.replay.open_sockets import shut_open_sockets
 from otel_agent_replay.replay.runs import Closer, Opener, ReplayRuns
+from otel_agent_replay.replay.stopped import say_shortly
 from otel_agent_replay.replay.tape import Tape
 from otel_agent_replay.replay.verdict import RefusedAttempt, ReplayVerdict, losses_told
 
@@ -89,6 +90,7 @@ def activate(settings: ReplaySettings, recording: Recording) -> ReplayRuns:
     )
     reporter.runs = runs
     walls.put_up(runs)
+    say_shortly()
     for line in losses_told(target.losses):
         sys.stderr.write(f"agent-replay: this recording is lossy: {line}\n")
     atexit.register(reporter.write)
