@@ -8,7 +8,9 @@ what begins and ends. It contains no recording and no playback of its own: captu
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
@@ -22,6 +24,7 @@ from otel_agent_replay.boundary.crossing import (
     strand_label,
     within_strand,
 )
+from otel_agent_replay.boundary.forked import Unrecorded
 from otel_agent_replay.boundary.policy import Mode, OffTape
 from otel_agent_replay.errors import ReplayInterrupt
 from otel_agent_replay.model import AnswerSource, Call, Chunk, HttpResponseHead, Kind, Loss, Outcome, Read
@@ -54,8 +57,10 @@ def active_for_call(*, opens: bool = True) -> tuple[Session, Place] | None:
     if _suppressed is not None and _suppressed():
         return None
     here = current.get()
-    if here is not None and not here[0].closed:
-        return here
+    if here is not None:
+        if not here[0].closed:
+            return here
+        here[0].called_when_closed()
     return None if _implicit is None else _implicit(opens)
 
 
@@ -242,6 +247,7 @@ class Session:
         global live_sessions
         with _live_lock:
             live_sessions += 1
+            _open.add(self)
 
     def close(self) -> None:
         """End the session; later crossings of its threads go live and are counted as late by the observer."""
@@ -250,3 +256,32 @@ class Session:
             if not self.closed:
                 self.closed = True
                 live_sessions -= 1
+                _open.discard(self)
+
+    @property
+    def forked(self) -> bool:
+        """Whether this is the copy of a session in a forked child: the run is the parent's."""
+        return isinstance(self.observer, Unrecorded)
+
+    def called_when_closed(self) -> None:
+        """A call was made that would have belonged to this session."""
+        if isinstance(self.observer, Unrecorded):
+            self.observer.called()
+
+
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
+
+
+def _in_forked_child() -> None:
+    """Close the sessions that the parent had open; its locks may have been held when it forked."""
+    global _live_lock, live_sessions
+    _live_lock = threading.Lock()
+    live_sessions = 0
+    for session in list(_open):
+        session.closed = True
+        session.observer = Unrecorded(session.observer.lost)
+    _open.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)

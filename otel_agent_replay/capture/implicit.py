@@ -41,6 +41,8 @@ class ImplicitRuns:
         """Return the run that the running code belongs to; with `opens`, open it when it has not begun."""
         if self._process_run:
             session = self._of_process
+            if session is not None and session.forked and opens:
+                session = self._open_process_run(afresh=True)
             return None if session is None or session.closed else (session, session.root)
         context = _get_current_span().get_span_context()
         if not context.is_valid:
@@ -68,9 +70,9 @@ class ImplicitRuns:
         for session in sessions:
             self._runs.close(session, output=None, error=None)
 
-    def _open_process_run(self) -> Session | None:
+    def _open_process_run(self, *, afresh: bool = False) -> Session | None:
         with self._lock:
-            if self._of_process is None:
+            if self._of_process is None or (afresh and self._of_process.forked):
                 script = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
                 self._of_process = self._runs.open(RunRequest(agent=script, entry=" ".join(sys.argv)))
             return self._of_process

@@ -179,6 +179,8 @@ class RecordingRuns:
 
     def close(self, session: Session, *, output: Payload | None, error: BaseException | None) -> None:
         """End a run: what is still open in it ends with what was taken of it, or as pending; then the run itself."""
+        if session.forked:  # it is the run of the process that we were forked from
+            return
         try:
             self._close(session, output, error)
         except Exception:
