@@ -37,27 +37,31 @@ class _Inflate:
     def __init__(self, coding: str) -> None:
         self._window = 31 if coding in {"gzip", "x-gzip"} else 15
         self._inner = zlib.decompressobj(self._window)
-        self._started = False
+        self._head: bytes | None = None if self._window == 31 else b""  # of deflate, until its form is known
 
     def decode(self, data: bytes, limit: int) -> bytes:
         out = []
         while data:
             if self._inner.eof:
+                if self._window != 31 or data[:1] != b"\x1f":
+                    break  # what follows the end is no further member: readers leave it alone
                 self._inner = zlib.decompressobj(self._window)
             try:
                 piece = self._inner.decompress(data, limit + 1)
             except zlib.error:
-                if self._started or self._window != 15:
+                if self._head is None:
                     raise
-                self._window = -15
+                # Many servers send deflate without the zlib header that belongs to it.
+                data, self._head, self._window = self._head + data, None, -15
                 self._inner = zlib.decompressobj(self._window)
                 continue
-            self._started = True
+            if self._head is not None:
+                self._head = self._head + data if len(self._head) + len(data) < 2 else None
             limit -= len(piece)
             if limit < 0:
                 raise CodingError(f"unpacks to more than {MOST_DECODED >> 20} MiB")
             out.append(piece)
-            data = self._inner.unused_data.lstrip(b"\0") if self._inner.eof else b""
+            data = self._inner.unused_data if self._inner.eof else b""
         return b"".join(out)
 
 
