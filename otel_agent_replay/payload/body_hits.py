@@ -103,7 +103,7 @@ class BodyRules:
                 size = len(text[low:high].encode("utf-8", "surrogateescape"))
                 if hit.whole == "bare":
                     written = "1" * size  # a number may not become a text here: its quotes would be pieces too
-                elif hit.action == "mask" or hit.whole:
+                elif hit.action == "mask":
                     written = "*" * size
                 elif hit.action == "hash" and number == 0:
                     written = hash_of(hit.value.encode("utf-8", "surrogatepass"), self._key)

@@ -45,6 +45,16 @@ def read_defaultdict(tag: Tag, decoder: Decoder, where: Where) -> collections.de
     return collections.defaultdict(factory if isinstance(factory, type) else None, decoder.pairs(tag["items"], where))
 
 
+def write_ordered_dict(value: collections.OrderedDict[Any, Any], encoder: Encoder, where: Where) -> Tag:
+    """Keep the entries in their order."""
+    return {"$type": "ordered_dict", "items": encoder.pairs(list(value.items()), where)}
+
+
+def read_ordered_dict(tag: Tag, decoder: Decoder, where: Where) -> collections.OrderedDict[Any, Any]:
+    """Give the dict back."""
+    return collections.OrderedDict(decoder.pairs(tag["items"], where))
+
+
 def write_tuple(value: tuple[Any, ...], encoder: Encoder, where: Where) -> Tag:
     """Keep a tuple apart from a list."""
     return {"$type": "tuple", "items": encoder.items(value, where)}
@@ -114,6 +124,7 @@ WRITERS: dict[type, Callable[[Any, Encoder, Where], Any]] = {
     list: write_list,
     dict: write_dict,
     collections.defaultdict: write_defaultdict,
+    collections.OrderedDict: write_ordered_dict,
     tuple: write_tuple,
     set: write_set,
     frozenset: write_frozenset,
@@ -126,6 +137,7 @@ WRITERS: dict[type, Callable[[Any, Encoder, Where], Any]] = {
 READERS: dict[str, Callable[[Tag, Decoder, Where], Any]] = {
     "dict": read_dict,
     "defaultdict": read_defaultdict,
+    "ordered_dict": read_ordered_dict,
     "tuple": read_tuple,
     "set": read_set,
     "frozenset": read_frozenset,

@@ -111,7 +111,7 @@ _SHAPES: tuple[tuple[bytes, bytes], ...] = (  # how a token begins, and how it g
 )
 # The same heads, grouped by their first letter: this runs over every long run of letters.
 _HEAD = re.compile(
-    rb"[rs]k[-_]|whsec_|g(?:h[pousri]|l[a-z]|sk_)|A[KSBCI][IACz]|x(?:ox|a[pi])|h(?:f_|v[sbr]\.)|p(?:plx|ypi)-|n(?:vapi-|pm_)|"
+    rb"[rs]k[-_]|whsec_|g(?:h[pousr]_|ithub_|l[a-z]|sk_)|A[KSBCI][IACz]|x(?:ox|a[pi])|h(?:f_|v[sbr]\.)|p(?:plx|ypi)-|n(?:vapi-|pm_)|"
     rb"d(?:o[opr]_|api)|eyJ|lsv2_|r8_|tvly-|ya29\.|SG\.|GOCSPX-"
 )
 # A token begins where no letter or digit stands before it, but for one of an escape (`\n`, `\u003d`, `%3D`).
@@ -183,7 +183,8 @@ _VALUE = re.compile(
 _ASSIGNED = 6  # the group of an assignment's value
 _NAME_BYTES = WORD_BYTES + b"."
 _LONGEST_NAME = 64
-_SHORTEST_TOKEN = 20  # of a field called just `token`: models list their own tokens, which are words, under that name
+# Of a field called just `token`: models list their own tokens, which are words, under that name.
+_RANDOM = re.compile(rb"(?=.*\d)[\w.~+/=-]{20,}\Z", re.DOTALL)
 _ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|[nrtbf]")
 
 
@@ -218,12 +219,11 @@ def _names_a_credential(data: bytes, at: int, value: re.Match[bytes]) -> bool:
     if value.lastindex == _ASSIGNED:
         return _ASSIGNED_NAME.search(name) is not None
     found = value[value.lastindex or 0]
-    return name.lower() == b"token" and len(found) >= _SHORTEST_TOKEN and not found.strip(_TOKEN_BYTES)
+    return name.lower() == b"token" and _RANDOM.match(found) is not None
 
 
 # --- the rest: passwords in URLs, private keys --------------------------------------------------
 
-_TOKEN_BYTES = WORD_BYTES + b".~+/="
 _PASSWORD_IN_URL = re.compile(rb"[^\s/:@\"'\\<>?#]{0,128}:([^\s/@\"'\\<>?#]{1,256})\Z")
 _LONGEST_USERINFO = 400
 _PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----((?:[A-Za-z0-9+/=\s]|\\+[nr])+)")

@@ -177,5 +177,7 @@ def _window(text: str, start: int) -> str:
 
 
 def _bounded(value: Any) -> str:
+    if isinstance(value, int) and value.bit_length() > 1_000:  # Python refuses to print much longer ones
+        return f"an integer of {value.bit_length()} bits"
     text = repr(value) if isinstance(value, str) and len(value) <= _SHOWN else _short.repr(value)
     return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."

@@ -21,7 +21,7 @@ from otel_agent_replay.payload.objects import write_object
 from otel_agent_replay.payload.where import Where, show
 
 MAX_DEPTH = 100  # levels of nesting
-MAX_VALUES = 1_000_000  # values in one encoded value
+MAX_VALUES = 200_000  # containers and objects in one encoded value, where it is not plain JSON
 MAX_TEXT = 1_000  # characters of the text that stands for what could not be kept
 
 LARGEST_INT = 2**63 - 1
@@ -48,12 +48,15 @@ class TooLarge(Exception):
     """The value has more parts than are kept."""
 
 
-def is_plain(value: Any, open_ids: set[int], depth: int) -> bool:
-    """Return whether a dict or list is JSON exactly as it is: exact classes only, no cycle, not too deep."""
+def is_plain(value: Any, seen: set[int], depth: int) -> bool:
+    """Return whether a dict or list is JSON exactly as it is: exact classes only, nothing twice, not too deep.
+
+    A container at two places may be a cycle or double the size at each level: the slow path counts those.
+    """
     identity = id(value)
-    if depth <= 0 or identity in open_ids:
+    if depth <= 0 or identity in seen:
         return False
-    open_ids.add(identity)
+    seen.add(identity)
     if type(value) is dict:
         for key in value:
             if type(key) is not str or key == "$type":
@@ -73,9 +76,8 @@ def is_plain(value: Any, open_ids: set[int], depth: int) -> bool:
             if item - item == 0.0:  # false for NaN and the infinities
                 continue
             return False
-        if (kind is not dict and kind is not list) or not is_plain(item, open_ids, depth - 1):
+        if (kind is not dict and kind is not list) or not is_plain(item, seen, depth - 1):
             return False
-    open_ids.discard(identity)
     return True
 
 

@@ -83,11 +83,18 @@ def is_pydantic(cls: type) -> bool:
     return module is not None and issubclass(cls, module.BaseModel)
 
 
+_HEAP_TYPE = 1 << 9  # Py_TPFLAGS_HEAPTYPE: made by a class statement, not in C
+
+
 def builtin_of(cls: type) -> type | None:
-    """Return the builtin that `cls` only adds attributes to (`str` for markupsafe's Markup), or None."""
+    """Return the builtin that `cls` only adds attributes to (`str` for markupsafe's Markup), or None.
+
+    A class in between that is made in C may hold state of its own, as OrderedDict does.
+    """
     base = next((base for base in cls.__mro__ if base in _PLAIN), None)
-    if base is None or any(vars(part).get("__slots__") for part in cls.__mro__ if part not in (base, object)):
-        return None
+    for part in cls.__mro__:
+        if part not in (base, object) and (vars(part).get("__slots__") or not part.__flags__ & _HEAP_TYPE):
+            return None
     return base
 
 

@@ -58,6 +58,16 @@ class BodyHistory:
         self._max_bytes = max_bytes
         self._size = 0
 
+    @property
+    def count(self) -> int:
+        """Bodies held."""
+        return len(self._bodies)
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return self._size
+
     def remember(self, digest: bytes, body: bytes) -> None:
         """Keep `body` as a base for later ones; the oldest go when a bound is passed."""
         if len(body) > self._max_bytes:

@@ -103,7 +103,7 @@ class _JsonWalk:
                 self._types[path[:-1]] = text[found.start : found.end]
             action = self._action(path, text, found)
             if action is not None:
-                yield from _whole(text, found, action, depth)
+                yield from _whole(text, found, action, depth, quotes=not self._leaves_only)
             elif found.kind == "text":
                 yield from self._inside(text, found, path, depth)
             elif found.kind == "bare":
@@ -165,7 +165,8 @@ class _JsonWalk:
                 return
 
 
-def _whole(text: str, found: Found, action: str, depth: int) -> Iterator[Hit]:
+def _whole(text: str, found: Found, action: str, depth: int, *, quotes: bool = True) -> Iterator[Hit]:
+    """Yield the hit of a whole value, unless a mask stands there already. `quotes`: a dropped text loses its own."""
     raw = text[found.start : found.end]
     if found.kind == "bare" and raw == "null":
         return
@@ -173,7 +174,7 @@ def _whole(text: str, found: Found, action: str, depth: int) -> Iterator[Hit]:
         if action != "drop" and is_mask(raw):
             return
         value = unescaped(raw)
-        if action == "drop":  # the quotes go too
+        if action == "drop" and quotes:
             end = found.end + (text[found.end : found.end + 1] == '"')
             yield Hit(found.start - 1, end, action, value, "text", depth)
             return
@@ -211,6 +212,7 @@ class _Tags:
     """Reads the typed codec's tags while the walk passes: paths as the user means them."""
 
     _TRANSPARENT = frozenset({"fields", "items", "dict", "extra", "private"})
+    _DICTS = frozenset({"dict", "defaultdict", "ordered_dict"})
     _SYNTAX = frozenset({"$type", "class", "base", "given", "shape", "dtype", "maxlen", "name", "fold"})
 
     def __init__(self) -> None:
@@ -226,7 +228,7 @@ class _Tags:
             self._keys[path[:-1]] = unescaped(text[found.start : found.end])
 
     def _is_pair(self, path: Path) -> bool:
-        return path[-2] == "items" and self._tags.get(path[:-2]) in ("dict", "defaultdict")
+        return path[-2] == "items" and self._tags.get(path[:-2]) in self._DICTS
 
     def is_pair_key(self, path: Path) -> bool:
         """Whether it is the key of a `[key, value]` pair."""
@@ -246,7 +248,7 @@ class _Tags:
         while position < len(path):
             here = path[:position]
             if here in self._tags and path[position] in self._TRANSPARENT:
-                if self._tags[here] in ("dict", "defaultdict") and position + 2 < len(path):
+                if self._tags[here] in self._DICTS and position + 2 < len(path):
                     pair = path[: position + 2]
                     steps.append(self._keys.get(pair, path[position + 1]))
                     position += 3
