@@ -13,7 +13,8 @@ from pathlib import Path
 import click
 
 from otel_agent_replay.cli.lake_option import lake_option
-from otel_agent_replay.cli.output import emit
+from otel_agent_replay.cli.output import emit, remark
+from otel_agent_replay.cli.reading import open_lake
 
 _EPILOG = """\b
 Example:
@@ -37,11 +38,11 @@ def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, .
         status = subprocess.call(list(command), env=environment)
     except OSError as error:
         raise click.UsageError(f"cannot run {command[0]!r}: {error.strerror}") from error
-    from otel_agent_replay.export.sealer import seal
-    from otel_agent_replay.lake.catalog import Lake
-
-    seal(lake)
-    recorded = Lake(lake).runs(since_ns=started_ns)
+    recorded = open_lake(lake).runs(since_ns=started_ns)
+    if not recorded and not as_json:
+        remark("no run was recorded: is it Python, and does it use the interpreter that has otel-agent-replay?")
+    # The run of the process is listed only where something crossed outside every agent.
+    shown = [summary for summary in recorded if summary.step_count] or recorded
     emit(
         [
             {
@@ -50,7 +51,7 @@ def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, .
                 "status": summary.run.status.value,
                 "steps": summary.step_count,
             }
-            for summary in reversed(recorded)
+            for summary in reversed(shown)
         ],
         as_json=as_json,
         title="recorded",
