@@ -38,6 +38,9 @@ class Answer(Protocol):
         """Told once the crossing has ended, so that the next in order may."""
 
 
+_STEPS = frozenset(kind for kind in Kind if kind is Kind.CHECKPOINT or (kind.is_crossing and not kind.is_bulk))
+
+
 class Counters:
     """The run's two counters; `next` on them is atomic under the interpreter lock.
 
@@ -58,21 +61,28 @@ class Place:
     `span` is free for the observer: it hangs its own record of the place there.
     """
 
-    __slots__ = ("_children", "_counters", "kind", "name", "occurrence", "parent", "path", "sequence", "span", "step")
+    __slots__ = ("_children", "_counters", "_path", "kind", "name", "occurrence", "parent", "sequence", "span", "step")
 
     def __init__(self, kind: Kind, name: str, parent: Place | None, counters: Counters, occurrence: int = 0) -> None:
         self.kind = kind
         self.name = name
         self.parent = parent
         self.occurrence = occurrence
-        part = f"{kind.value}:{name}#{occurrence}"
-        self.path: tuple[str, ...] = (part,) if parent is None else (*parent.path, part)
+        self._path: tuple[str, ...] | None = None
         self._counters = counters
         self._children: dict[tuple[Kind, str], Iterator[int]] = {}
         self.sequence = next(counters.sequence)
-        is_step = kind is Kind.CHECKPOINT or (kind.is_crossing and not kind.is_bulk)
-        self.step: int | None = next(counters.step) if is_step else None
+        self.step: int | None = next(counters.step) if kind in _STEPS else None
         self.span: Any = None
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The logical path: one `kind:name#occurrence` part a place, root first, itself last."""
+        path = self._path
+        if path is None:
+            part = f"{self.kind._value_}:{self.name}#{self.occurrence}"
+            path = self._path = (part,) if self.parent is None else (*self.parent.path, part)
+        return path
 
     @classmethod
     def root(cls, name: str) -> Place:

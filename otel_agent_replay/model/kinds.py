@@ -9,10 +9,10 @@ import enum
 
 
 class _Word(str, enum.Enum):
-    """A word of the vocabulary: compares, prints and serialises as its text."""
+    """A word of the vocabulary: compares, hashes, prints and serialises as its text."""
 
-    def __str__(self) -> str:
-        return str(self.value)
+    __hash__ = str.__hash__  # the one of Enum is a Python function, called at every lookup by kind
+    __str__ = str.__str__
 
 
 class Kind(_Word):
