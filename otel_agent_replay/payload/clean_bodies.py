@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 from otel_agent_replay.payload.prefix import common_prefix, common_suffix
 
-_SMALL = 3_072  # bytes; below it looking is cheaper than comparing
+SMALL = 3_072
+"""Bytes below which looking is cheaper than comparing."""
 _MOST = 4
 _MOST_BYTES = 1024 * 1024
 
@@ -26,7 +27,7 @@ class CleanBodies:
         `version` names what `find` looks for: bodies found clean for another do not count. `reach` is how many bytes
         one thing to be found takes at most to be seen.
         """
-        if not _SMALL <= len(data) <= _MOST_BYTES:
+        if len(data) > _MOST_BYTES:
             return find(data)
         low, high = 0, len(data)
         for known, base in tuple(self._bodies):

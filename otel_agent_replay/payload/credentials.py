@@ -247,7 +247,8 @@ def find(data: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     About 8 ns a byte of clean text.
     """
     found: list[tuple[int, int]] = []
-    _add_tokens(data, runs, found)
+    if runs:
+        _add_tokens(data, runs, found)
     _add_named(data, found)
     if b"@" in data and b"://" in data:
         found += _passwords_in_urls(data)

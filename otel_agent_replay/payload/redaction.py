@@ -17,7 +17,7 @@ from typing import Any
 from otel_agent_replay.model import CaptureLevel
 from otel_agent_replay.payload import credentials
 from otel_agent_replay.payload.body_hits import BodyRules
-from otel_agent_replay.payload.clean_bodies import CleanBodies
+from otel_agent_replay.payload.clean_bodies import SMALL, CleanBodies
 from otel_agent_replay.payload.learnt import Learnt
 from otel_agent_replay.payload.masks import (
     MASK,
@@ -254,22 +254,25 @@ class Redaction:
 
     def _redacted(self, data: bytes, media_type: str, cuts: list[int], *, typed: bool) -> tuple[bytes, list[int]]:
         """Mask until nothing more is found: what is masked can bring to light what stood around it."""
+        reads = bool(self._set) or self._body_rules.needs_reading(media_type)
         for _ in range(_MOST_PASSES):
-            edits = in_order(data, self._edits(data, media_type, typed=typed))
+            spans = self._spans(data)
+            if not spans and not reads:
+                break
+            found = [Edit(low, high, mask_of(high - low).encode()) for low, high in _united(spans)]
+            if reads:
+                found += self._body_rules.edits(data, media_type, self._all_spans, typed=typed)
+            edits = in_order(data, found)
             if not edits:
                 break
             cuts = move_cuts(cuts, edits)
             data = apply(data, edits)
         return data, cuts
 
-    def _edits(self, data: bytes, media_type: str, *, typed: bool) -> list[Edit]:
-        edits = [Edit(low, high, mask_of(high - low).encode()) for low, high in _united(self._spans(data))]
-        if self._set or self._body_rules.needs_reading(media_type):
-            edits += self._body_rules.edits(data, media_type, self._all_spans, typed=typed)
-        return edits
-
     def _spans(self, data: bytes) -> list[tuple[int, int]]:
         """Find credentials and learnt secrets; a body that repeats a clean one is looked at only where it is new."""
+        if len(data) < SMALL:
+            return self._all_spans(data)
         return self._clean.find(data, self._learnt.version, credentials.REACH + self._learnt.longest, self._all_spans)
 
     def _all_spans(self, data: bytes) -> list[tuple[int, int]]:
