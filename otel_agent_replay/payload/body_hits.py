@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import urllib.parse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from otel_agent_replay.payload import stream_text
 from otel_agent_replay.payload.credentials import is_query_name
@@ -53,7 +53,7 @@ class BodyRules:
             return _edits(data, lambda text, _find: self._written(text, self._rules.in_text(text)), find)
         return []
 
-    def _written(self, text: str, hits: list[Hit], at: int = 0) -> Iterator[_Change]:
+    def _written(self, text: str, hits: Sequence[Hit], at: int = 0) -> Iterator[_Change]:
         for hit in hits:
             yield at + hit.start, at + hit.end, replacement(hit, text[hit.start : hit.end], self._key)
 
@@ -96,7 +96,7 @@ class BodyRules:
         hits = [Hit(low, high, "mask", "") for low, high in _in_characters(meaning, find)]
         if self._rules:
             is_json = meaning.lstrip()[:1] in ("{", "[")
-            hits += self._rules.in_json(meaning, leaves_only=True) if is_json else self._rules.in_text(meaning)
+            hits += self._rules.in_json(meaning, leaves_only=True) if is_json else list(self._rules.in_text(meaning))
         for hit in hits:
             ranges = spelled.ranges(hit.start, hit.end)
             for number, (low, high) in enumerate(ranges):

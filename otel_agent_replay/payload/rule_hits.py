@@ -17,6 +17,9 @@ from otel_agent_replay.payload.masks import MASKED, hash_of, is_mask, mask_of
 from otel_agent_replay.payload.rules import Rule, Steps, fits, path_steps
 
 _DEEPEST = 4  # JSON inside text inside JSON ...
+_LONG = 200  # characters from which a text is worth remembering
+_MOST_NAMES = 2_048
+_MOST_KNOWN = 1024 * 1024  # characters that are remembered
 
 
 class Hit(NamedTuple):
@@ -40,6 +43,9 @@ class RuleSet:
         self.paths: list[tuple[Steps, str]] = []
         self.keys: list[tuple[re.Pattern[str], str]] = []
         self.patterns: list[tuple[re.Pattern[str], str]] = []
+        self._known: dict[str, tuple[Hit, ...]] = {}
+        self._known_size = 0
+        self._names: dict[str, str | None] = {}
         for rule in rules:
             if rule.path is not None:
                 self.paths.append((path_steps(rule.path), rule.action))
@@ -53,11 +59,33 @@ class RuleSet:
 
     def key_action(self, name: str) -> str | None:
         """Return what a rule does to the value of a field, header, parameter or variable of this name, or None."""
-        return next((action for pattern, action in self.keys if pattern.search(name)), None)
+        if not self.keys:
+            return None
+        if name not in self._names:
+            if len(self._names) >= _MOST_NAMES:
+                self._names = {}
+            self._names[name] = next((action for pattern, action in self.keys if pattern.search(name)), None)
+        return self._names.get(name)
 
-    def in_text(self, text: str) -> list[Hit]:
-        """Return where patterns strike in plain text. Masks are left as they are."""
-        hits = []
+    def in_text(self, text: str) -> Sequence[Hit]:
+        """Return where patterns strike in plain text. Masks are left as they are.
+
+        Long texts are remembered: a conversation sends each message again and again.
+        """
+        if len(text) < _LONG:
+            return self._search(text)
+        hits = self._known.get(text)
+        if hits is None:
+            hits = tuple(self._search(text))
+            self._known_size += len(text)
+            if self._known_size > _MOST_KNOWN:
+                self._known = {}
+                self._known_size = len(text)
+            self._known[text] = hits
+        return hits
+
+    def _search(self, text: str) -> list[Hit]:
+        hits: list[Hit] = []
         for pattern, action in self.patterns:
             masks: list[tuple[int, int]] | None = None
             for match in pattern.finditer(text):
@@ -118,7 +146,8 @@ class _JsonWalk:
             prefixes = [path]
         for prefix in prefixes:
             for steps, action in self._rules.paths:
-                if fits(steps, prefix):
+                # The last step decides nearly always, and costs one comparison.
+                if (not prefix or not isinstance(steps[-1], str) or steps[-1] == prefix[-1]) and fits(steps, prefix):
                     return action
             if prefix and isinstance(prefix[-1], str) and self._rules.keys:
                 named = self._rules.key_action(prefix[-1])
