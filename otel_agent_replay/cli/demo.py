@@ -14,6 +14,9 @@ from otel_agent_replay.demo import RECORDING
 
 _AGENT = "otel_agent_replay.demo.pocket_agent"
 _EPILOG = """\b
+Exit codes: 0 the demo showed both, 125 it did not.
+
+\b
 Example:
   agent-replay demo
 """

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from otel_agent_replay.lake.catalog import RunSummary
 
 _EPILOG = """\b
+Exit codes: 0 listed (also when there is none), 2 usage, 125 the lake cannot be read.
+
+\b
 Example:
   agent-replay runs --limit 10
   agent-replay runs --json | jq '.runs[] | select(.status == "error") | .run'

@@ -14,6 +14,9 @@ from otel_agent_replay.cli.output import emit_json, remark
 from otel_agent_replay.cli.reading import tell_sealing
 
 _EPILOG = """\b
+Exit codes: 0 sealed (also when there was nothing), 1 something could not be sealed, 2 usage.
+
+\b
 Example:
   agent-replay seal
   agent-replay seal --watch --interval 10     # as a sidecar; ends on SIGTERM or SIGINT

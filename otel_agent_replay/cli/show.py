@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from otel_agent_replay.model import RecordedRun
 
 _EPILOG = """\b
+Exit codes: 0 shown, 2 usage, 125 there is no such run, or it cannot be read.
+
+\b
 Example:
   agent-replay show 0198c2 --coverage
   agent-replay show 0198c2 --step 7

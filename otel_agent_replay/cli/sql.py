@@ -19,8 +19,11 @@ Views: runs spans steps model_calls messages tool_calls retrievals decisions app
 checkpoints clock_reads random_draws payloads effects losses labels
 
 \b
+Exit codes: 0 answered (also with no rows), 2 usage or a query that is wrong, 125 the lake cannot be read.
+
+\b
 Example:
-  agent-replay sql "SELECT model, sum(cost_usd) FROM model_calls GROUP BY model"
+  agent-replay sql "SELECT request_model, sum(cost_usd) FROM model_calls GROUP BY ALL"
   agent-replay sql --csv < report.sql > report.csv
 """
 
