@@ -12,6 +12,8 @@ from collections.abc import Iterator
 _BLOCK = 4096
 _MINIMUM_SAVED = 64  # a delta that saves less than this is not worth the indirection
 
+_GOOD_ENOUGH = 0.8  # of a body found in a recent one; older ones seldom share more
+
 
 def common_prefix(a: bytes, b: bytes) -> int:
     """Return how many bytes `a` and `b` share at their beginning."""
@@ -89,6 +91,8 @@ class BodyHistory:
             suffix = common_suffix(base, body, min(len(base), len(body)) - prefix)
             if prefix + suffix > saved:
                 saved, best = prefix + suffix, (digest, prefix, suffix)
+                if saved >= len(body) * _GOOD_ENOUGH:
+                    break
         return best
 
     def _newest_first(self) -> Iterator[tuple[bytes, bytes]]:
