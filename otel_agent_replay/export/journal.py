@@ -18,10 +18,10 @@ import weakref
 from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from otel_agent_replay.export.loss_count import LossCount
-from otel_agent_replay.export.segment_bodies import NO_OFFER, Offer, SegmentBodies
+from otel_agent_replay.export.segment_bodies import NO_OFFER, Offer, SegmentBodies, framed
 from otel_agent_replay.export.segment_file import SegmentFile, segment_name
 from otel_agent_replay.model import Payload
 from otel_agent_replay.payload.prefix import BodyHistory
@@ -41,10 +41,14 @@ _time_ns = time.time_ns
 _urandom = os.urandom
 
 
+Written: TypeAlias = "wire.Record | bytes"
+"""A record, or its serialised form."""
+
+
 class _Batch(NamedTuple):
     """What one `append` writes."""
 
-    records: Sequence[wire.Record]
+    records: Sequence[Written]
     data: bytes
     offer: Offer
 
@@ -104,15 +108,15 @@ class Journal:
         """
         return self._bodies.record(payload, history)
 
-    def append(self, *records: wire.Record, durable: bool = False) -> bool:
+    def append(self, *records: Written, durable: bool = False) -> bool:
         """Write the records, in order, in one write. Returns False when they were not written; they are counted then.
 
-        With `durable` (and `fsync` set) it returns after the disk has them.
+        A record may come serialised. With `durable` (and `fsync` set) it returns after the disk has them.
         """
         try:
             offer = self._bodies.take()
-            data = b"".join([frame(record.SerializeToString()) for record in records])
-            problem = self._commit(_Batch(records, data, offer))
+            data = b"".join([framed(record) for record in records])
+            problem = self._commit(records, data, offer)
             if problem is None:
                 if durable and self._fsync:
                     self._wait_for_disk()
@@ -175,21 +179,33 @@ class Journal:
 
     # --- under the lock ---
 
-    def _commit(self, batch: _Batch) -> str | None:
-        """Write `batch`. Returns None, or why it was not written."""
-        if not self._lock.acquire(timeout=self._lock_timeout_s):
+    def _commit(self, records: Sequence[Written], data: bytes, offer: Offer) -> str | None:
+        """Write a batch. Returns None, or why it was not written."""
+        lock = self._lock
+        if not lock.acquire(blocking=False) and not lock.acquire(timeout=self._lock_timeout_s):
             return f"another thread held the journal for more than {self._lock_timeout_s} s"
         try:
             if self._busy:  # we are inside an append of this very thread; it writes this one too
-                self._deferred.append(batch)
+                self._deferred.append(_Batch(records, data, offer))
                 return None
             self._busy = True
             try:
-                return self._write(batch)
+                segment = self._segment
+                if segment is None or offer is not NO_OFFER or not self._is_well(segment):
+                    return self._write(_Batch(records, data, offer))
+                try:
+                    segment.write(data)
+                except OSError as error:
+                    return self._write_elsewhere(_Batch(records, data, offer), error)
+                return None
             finally:
                 self._release_busy()
         finally:
-            self._lock.release()
+            lock.release()
+
+    def _is_well(self, segment: SegmentFile) -> bool:
+        """Whether nothing is to be thought of but the write, as nearly always."""
+        return not (segment.broken or segment.size >= self._limit or self._retry_at or self._losses)
 
     def _release_busy(self) -> None:
         """Write what this thread appended from inside, then let it append again."""
@@ -207,20 +223,34 @@ class Journal:
             return "writing failed a moment ago"
         try:
             segment = self._ready_segment()
-            try:
-                self._put(segment, batch)
-            except OSError as error:
-                if error.errno in _DISK_FULL:
-                    raise
-                # This file takes no more (its size limit, its disk, its descriptor); another may.
-                self._put(self._roll(), batch)
         except OSError as error:
-            self._retry_at = _monotonic() + self._retry_s
-            self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
-            return f"{type(error).__name__}: {error}"
+            return self._pause(error)
+        try:
+            self._put(segment, batch)
+        except OSError as error:
+            return self._write_elsewhere(batch, error)
+        self._works()
+        return None
+
+    def _write_elsewhere(self, batch: _Batch, error: OSError) -> str | None:
+        """Write to another file what one would not take: its size limit, its disk, its descriptor."""
+        if error.errno in _DISK_FULL:
+            return self._pause(error)
+        try:
+            self._put(self._roll(), batch)
+        except OSError as again:
+            return self._pause(again)
+        self._works()
+        return None
+
+    def _works(self) -> None:
         if self._retry_at:
             self._retry_at, self._retry_s = 0.0, FIRST_RETRY_S
-        return None
+
+    def _pause(self, error: OSError) -> str:
+        self._retry_at = _monotonic() + self._retry_s
+        self._retry_s = min(2 * self._retry_s, LONGEST_RETRY_S)
+        return f"{type(error).__name__}: {error}"
 
     def _put(self, segment: SegmentFile, batch: _Batch) -> None:
         data, bodies = batch.data, self._bodies
@@ -304,7 +334,7 @@ class Journal:
                 os.close(fd)
             self._synced = reached
 
-    def _lose(self, records: Sequence[wire.Record], problem: str) -> None:
+    def _lose(self, records: Sequence[Written], problem: str) -> None:
         self._losses.add(records)
         if not self._complained:
             self._complained = True

@@ -21,6 +21,7 @@ class _Where(NamedTuple):
     length: int
     size: int
     media_type: str
+    which: str  # the kind of record that has it
 
 
 class JournalBodies:
@@ -36,7 +37,18 @@ class JournalBodies:
         """Note where a body lies; of several copies the first counts."""
         if body.digest not in self._where:
             size = len(body.data) + (body.prefix + body.suffix if body.base else 0)
-            self._where[body.digest] = _Where(segment, offset, length, size, body.media_type)
+            self._where[body.digest] = _Where(segment, offset, length, size, body.media_type, "body")
+
+    def add_small(self, node: wire.NodeBegun | wire.NodeEnded, segment: int, offset: int, length: int) -> None:
+        """Note the small payload that lies in a node's own record, if one does."""
+        if isinstance(node, wire.NodeBegun):
+            data, digest, media_type = node.request_data, node.request_digest, node.exchange.request_media_type
+            which = "node_begun"
+        else:
+            data, digest, media_type = node.result_data, node.result_digest, node.exchange.result_media_type
+            which = "node_ended"
+        if data and digest not in self._where:
+            self._where[digest] = _Where(segment, offset, length, len(data), media_type, which)
 
     def size(self, digest: bytes) -> int | None:
         """Return a body's bytes in number, None when it is not here."""
@@ -58,7 +70,14 @@ class JournalBodies:
             where = self._where.get(wanted)
             if where is None:
                 return None
-            body = self._segments[where.segment].record_at(where.offset, where.length).body
+            record = self._segments[where.segment].record_at(where.offset, where.length)
+            if where.which != "body":
+                in_begin = where.which == "node_begun"
+                data = record.node_begun.request_data if in_begin else record.node_ended.result_data
+                if not self._proved(wanted, data):
+                    return None
+                break
+            body = record.body
             if not body.base:
                 data = body.data
                 if not self._proved(body.digest, data):

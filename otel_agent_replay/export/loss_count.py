@@ -27,10 +27,11 @@ class LossCount:
     def __bool__(self) -> bool:
         return bool(self._counts)
 
-    def add(self, records: Sequence[wire.Record]) -> None:
+    def add(self, records: Sequence[wire.Record | bytes]) -> None:
         """Count `records` as lost."""
         with self._lock:
-            for record in records:
+            for written in records:
+                record = wire.Record.FromString(written) if isinstance(written, bytes) else written
                 what = record.WhichOneof("record") or "record"
                 run_id: bytes = getattr(getattr(record, what, None), "run_id", b"")
                 key = (run_id, what) if len(self._counts) < _MOST_KEYS else (b"", what)

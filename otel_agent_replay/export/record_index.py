@@ -90,6 +90,8 @@ class RecordIndex:
             elif which in ("header", "clean_end", None):
                 continue
             else:
+                if which in {"node_begun", "node_ended"}:
+                    self.bodies.add_small(getattr(record, which), number, offset, length)
                 self._place(number, offset, length, which, record)
         frames = segment.frames
         # The writer of an open segment may be in the middle of a write: its tail is not torn, it is not there yet.

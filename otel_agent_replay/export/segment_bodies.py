@@ -83,7 +83,7 @@ class SegmentBodies:
         """Whether the offer speaks of an earlier segment."""
         return bool(offer.bodies) and offer.generation != self._generation
 
-    def completed(self, records: Sequence[wire.Record], offer: Offer) -> bytes:
+    def completed(self, records: Sequence[wire.Record | bytes], offer: Offer) -> bytes:
         """Return the frames of `records` with every offered body whole, for a segment younger than the offer."""
         frames = [
             frame(_whole(payload, payload.data or b"").SerializeToString())
@@ -91,14 +91,19 @@ class SegmentBodies:
             if payload.digest not in self._written
         ]
         bodies = {id(body) for _, body in offer.bodies}
-        frames += [frame(record.SerializeToString()) for record in records if id(record) not in bodies]
+        frames += [framed(record) for record in records if id(record) not in bodies]
         return b"".join(frames)
 
-    def wrote(self, records: Sequence[wire.Record], offer: Offer) -> None:
+    def wrote(self, records: Sequence[wire.Record | bytes], offer: Offer) -> None:
         """Note that `records` are in the segment now."""
         for payload, body in offer.bodies:
             if body is not None and any(record is body for record in records):
                 self._written.add(payload.digest)
+
+
+def framed(record: wire.Record | bytes) -> bytes:
+    """Return the frame of a record, or of its serialised form."""
+    return frame(record if isinstance(record, bytes) else record.SerializeToString())
 
 
 def _whole(payload: Payload, data: bytes) -> wire.Record:

@@ -553,9 +553,9 @@ def test_durable_appends_share_one_wait_for_the_disk(lake: Path, monkeypatch: py
     monkeypatch.setattr(os, "fsync", slow)
     real = journal._commit
 
-    def commit(batch):
+    def commit(*batch):
         try:
-            return real(batch)
+            return real(*batch)
         finally:
             written.release()
 
