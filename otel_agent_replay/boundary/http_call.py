@@ -58,7 +58,7 @@ def media_type_of(content_type: str) -> str:
 def call_of(redaction: Redaction, request: SentRequest) -> tuple[Call, Protocol | None]:
     """Return the redacted call, and the provider protocol it speaks (None: any other HTTP)."""
     body, notes = _plain_body(request)
-    protocol = None if request.streamed else recognise(request.method, request.url, request.headers, body)
+    protocol = _protocol(request, body)
     content_type = header(request.headers, "content-type")
     headers = request.headers
     if content_type[:10].lower() == "multipart/":
@@ -95,6 +95,15 @@ def call_of(redaction: Redaction, request: SentRequest) -> tuple[Call, Protocol 
         notes=(*request.notes, *notes),
     )
     return call, protocol
+
+
+def protocol_of(request: SentRequest) -> Protocol | None:
+    """Return the provider protocol that a request speaks, or None."""
+    return _protocol(request, _plain_body(request)[0])
+
+
+def _protocol(request: SentRequest, body: bytes) -> Protocol | None:
+    return None if request.streamed else recognise(request.method, request.url, request.headers, body)
 
 
 def _plain_body(request: SentRequest) -> tuple[bytes, tuple[str, ...]]:

@@ -7,20 +7,22 @@ No I/O and no library's classes in here.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from typing import Any
 
 from otel_agent_replay.boundary.crossing import Place
-from otel_agent_replay.boundary.http_call import SentRequest, call_of
+from otel_agent_replay.boundary.http_call import SentRequest, call_of, protocol_of
 from otel_agent_replay.boundary.http_faults import answers_first, may_go_live, report, stop
 from otel_agent_replay.boundary.http_served import Served
 from otel_agent_replay.boundary.http_tap import ResponseTap, finish_abandoned
-from otel_agent_replay.boundary.session import Session, active_for_call
+from otel_agent_replay.boundary.session import Session, active_for_call, opens_implicit_runs
 from otel_agent_replay.errors import ReplayInterrupt
 from otel_agent_replay.model import Kind
 
 __all__ = [
+    "Here",
     "ResponseTap",
     "SentRequest",
     "Served",
@@ -30,31 +32,37 @@ __all__ = [
     "here_for_http",
 ]
 
+_log = logging.getLogger("otel_agent_replay")
 _clock = time.perf_counter_ns  # bound at import: our own clock reads are never recorded
 
 
-def here_for_http() -> tuple[Session, Place] | None:
+Here = tuple[Session, Place] | tuple[None, None]
+"""Where an HTTP call belongs; (None, None): to a run that begins with it, if it is a model call."""
+
+
+def here_for_http() -> Here | None:
     """Return where an HTTP call belongs, or None when it is nobody's, or part of an exchange that is open already.
 
     A transport that wraps another one (a retry layer, an application served in process) is one exchange: the
     outermost that we stand in.
     """
-    here = active_for_call()
-    if here is None or here[1].kind is Kind.MODEL or here[1].kind is Kind.HTTP:
-        return None
-    return here
+    here = active_for_call(opens=False)
+    if here is None:
+        return (None, None) if opens_implicit_runs() else None
+    return None if here[1].kind is Kind.MODEL or here[1].kind is Kind.HTTP else here
 
 
-def begin_exchange(
-    here: tuple[Session, Place], describe: Callable[..., SentRequest], *what: Any
-) -> ResponseTap | Served | None:
+def begin_exchange(here: Here, describe: Callable[..., SentRequest], *what: Any) -> ResponseTap | Served | None:
     """Ask the session who answers the request that `describe(*what)` returns.
 
     Raises the session's interrupt when nobody may. A defect of ours gives None while calls may go live, and
     stops the replay where they may not.
     """
-    session, place = here
     began_ns = _clock()
+    belongs = _opened_for(describe, *what) if here[0] is None else here
+    if belongs is None:
+        return None
+    session, place = belongs
     finish_abandoned()
     try:
         request = describe(*what)
@@ -69,3 +77,14 @@ def begin_exchange(
             report(session, "recording an HTTP call", error)
             return None
         raise stop(session, ReplayInterrupt(f"replaying an HTTP call failed: {error!r}")) from error
+
+
+def _opened_for(describe: Callable[..., SentRequest], *what: Any) -> tuple[Session, Place] | None:
+    """Return the run that a call outside any run opens: a model call does, so that plain services are not recorded."""
+    try:
+        if protocol_of(describe(*what)) is None:
+            return None
+    except Exception:
+        _log.exception("a call outside any run could not be looked at; it goes unrecorded")
+        return None
+    return active_for_call()

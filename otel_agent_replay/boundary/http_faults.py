@@ -22,8 +22,10 @@ def may_go_live(session: Session) -> bool:
     return any(AnswerSource.LIVE in sources(kind, SideEffect.WRITE) for kind in (Kind.HTTP, Kind.MODEL))
 
 
-def answers_first(session: Session) -> bool:
+def answers_first(session: Session | None) -> bool:
     """Whether something other than the live call is asked first, so that a request must be known before it is sent."""
+    if session is None:
+        return False
     sources = session.mode.sources
     return any(sources(kind, SideEffect.WRITE)[0] is not AnswerSource.LIVE for kind in (Kind.HTTP, Kind.MODEL))
 

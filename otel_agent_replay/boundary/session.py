@@ -65,8 +65,8 @@ def active_for_call(*, opens: bool = True) -> tuple[Session, Place] | None:
 
 
 def opens_implicit_runs() -> bool:
-    """Whether a model call outside any run would open one."""
-    return _implicit is not None
+    """Whether a model call outside any run may open one."""
+    return _implicit is not None and not (_suppressed is not None and _suppressed())
 
 
 def set_call_context(

@@ -13,8 +13,8 @@ import inspect
 from types import ModuleType
 from typing import Any
 
-from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.http_exchange import (
+    Here,
     ResponseTap,
     SentRequest,
     Served,
@@ -23,7 +23,6 @@ from otel_agent_replay.boundary.http_exchange import (
     here_for_http,
 )
 from otel_agent_replay.boundary.http_faults import report
-from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.transports.aiohttp_streams import CODINGS, NoProtocol, Played, Tee
 from otel_agent_replay.model import CoverageEntry
 
@@ -108,7 +107,7 @@ def _is_upgrade(headers: Any) -> bool:
     return any(str(name).lower() == "upgrade" for name, _ in pairs)
 
 
-async def _stand(library: _Library, here: tuple[Session, Place], unpack: bool, request: Any, handler: Any) -> Any:
+async def _stand(library: _Library, here: Here, unpack: bool, request: Any, handler: Any) -> Any:
     body = _known_body(library, request)
     streamed = body is None
     if streamed and answers_first(here[0]):
