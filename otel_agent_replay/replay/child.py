@@ -17,6 +17,7 @@ from otel_agent_replay.replay import isolation
 from otel_agent_replay.replay.fence import Fence
 from otel_agent_replay.replay.open_sockets import shut_open_sockets
 from otel_agent_replay.replay.runs import Closer, Opener, ReplayRuns
+from otel_agent_replay.replay.silent_exporters import silence
 from otel_agent_replay.replay.stopped import say_shortly
 from otel_agent_replay.replay.tape import Tape
 from otel_agent_replay.replay.verdict import RefusedAttempt, ReplayVerdict, losses_told
@@ -76,6 +77,7 @@ def activate(settings: ReplaySettings, recording: Recording) -> ReplayRuns:
         raise ConfigurationError("--isolate shuts the network as a whole: it cannot be combined with --allow")
     recordings, target = _recordings(settings)
     _restore_client_environment(target)
+    silence()
     walls = _Walls(settings)
 
     reporter = _Reporter(settings.report, walls)
