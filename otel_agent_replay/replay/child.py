@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -136,6 +137,8 @@ class _Walls:
         self._missing = ""
 
     def put_up(self, runs: ReplayRuns) -> None:
+        # Clients ask for the processor's name, which starts `uname` the first time: let it be known before the walls.
+        platform.processor()
         if self._settings.isolate:
             self._missing = isolation.why_not()
             if not self._missing:
