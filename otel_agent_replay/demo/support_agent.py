@@ -66,7 +66,7 @@ CALLABLE: dict[str, Any] = {"find_order": find_order, "shipping_state": shipping
 def system_prompt() -> str:
     """Put the instructions together."""
     today = datetime.date.today()
-    ticket = random.randint(1000, 9999)  # noqa: S311 - a ticket number, no secret
+    ticket = random.randint(1000, 9999)
     return f"You are a support agent. Today is {today:%A, %d %B %Y}. This is ticket {ticket}."
 
 

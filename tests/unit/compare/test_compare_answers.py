@@ -383,7 +383,7 @@ def test_malformed_provider_output_is_compared_as_text():
 
 
 def test_uncaptured_randomness_is_named_where_nothing_else_explains():
-    """A step that nothing recorded explains, in a run whose random draws were not captured, is not called the code's."""
+    """A step that nothing recorded explains, in a run whose random draws were not captured, is not called the code's."""  # noqa: E501
     a = run(seed=1).covered("random", "not_captured").tool("x", {}, 1).build()
     b = run(seed=2).tool("x", {}, 1).tool("y", {}, 2).build()
     comparison = compare(a, b)
