@@ -24,6 +24,7 @@ from otel_agent_replay.capture.runs import RecordingRuns
 from otel_agent_replay.capture.tracing import Tracing, exporter_traffic
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.export.journal import Journal
+from otel_agent_replay.export.on_demand import on_demand_sealer
 from otel_agent_replay.export.rules_file import redaction_of
 from otel_agent_replay.model import CaptureLevel, CoverageEntry
 from otel_agent_replay.payload.redaction import Redaction
@@ -42,12 +43,14 @@ class Runtime:
 
     def __init__(self, settings: Settings, tracer_provider: trace.TracerProvider | None) -> None:
         self.settings = settings
+        self._sealer = on_demand_sealer(settings)
         self.journal = Journal(
             settings.lake,
             header_fields={"recorder_version": _own_version(), "service": _service_name()},
             segment_bytes=settings.segment_mb << 20,
             lock_timeout_s=settings.lock_timeout_ms / 1000,
             fsync=settings.fsync,
+            on_segment_end=None if self._sealer is None else self._sealer.segment_ended,
         )
         self._redaction = redaction_of(settings)
         self.recording = RecordingRuns(
@@ -102,10 +105,8 @@ class Runtime:
         """Close the process's run and the journal. What was written is safe without it."""
         self.implicit.close_all()
         self.journal.close()
-        if self.settings.seal == "on_demand" and self.settings.mode == "record" and self.journal.has_written:
-            from otel_agent_replay.export.sealer import spawn_sealer
-
-            spawn_sealer(self.settings.lake)
+        if self._sealer is not None:
+            self._sealer.finish()
 
     def remove(self) -> None:
         """Take the hooks out again, for tests and notebooks."""

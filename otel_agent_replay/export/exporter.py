@@ -17,6 +17,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 
 from otel_agent_replay import semconv
 from otel_agent_replay.export.journal import Journal
+from otel_agent_replay.export.on_demand import on_demand_sealer
 from otel_agent_replay.export.processor import kept_spans
 from otel_agent_replay.export.readable_span import foreign_record, resource_bytes
 from otel_agent_replay.export.rules_file import redaction_of
@@ -41,13 +42,15 @@ class LakeSpanExporter(SpanExporter):
     def __init__(self, **options: Any) -> None:
         if "lake" in options:
             options["lake"] = Path(options["lake"])
-        self._settings = settings = Settings.load(options)
+        settings = Settings.load(options)
         self._redaction = redaction_of(settings)
+        self._sealer = on_demand_sealer(settings)
         self._journal = Journal(
             settings.lake,
             segment_bytes=settings.segment_mb << 20,
             lock_timeout_s=settings.lock_timeout_ms / 1000,
             fsync=settings.fsync,
+            on_segment_end=None if self._sealer is None else self._sealer.segment_ended,
         )
         self._described = False
         self._complained = False
@@ -73,10 +76,8 @@ class LakeSpanExporter(SpanExporter):
     def shutdown(self) -> None:
         """Close the journal, and have it sealed when this process may start a sealer."""
         self._journal.close()
-        if self._settings.seal == "on_demand" and self._journal.has_written:
-            from otel_agent_replay.export.sealer import spawn_sealer
-
-            spawn_sealer(self._settings.lake)
+        if self._sealer is not None:
+            self._sealer.finish()
 
     def _rotate(self) -> None:
         self._rotated = _monotonic()

@@ -16,7 +16,7 @@ import threading
 import time
 import weakref
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
@@ -32,6 +32,9 @@ FORMAT_VERSION = 1
 READER_VERSION = 1
 FIRST_RETRY_S = 0.25
 LONGEST_RETRY_S = 30.0
+LONGEST_SEGMENT_S = 60.0
+"""How long a segment goes on while runs overlap without end: older, it is followed by the next when a run ends."""
+
 _DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 _log = logging.getLogger("otel_agent_replay")
@@ -62,7 +65,8 @@ class Journal:
     `lake` is the root folder of the lake, made when the first record is written. `header_fields` go into every
     segment's header (`service`, `resource`, `recorder_version`, `quirks`). A segment that has grown to `segment_bytes`
     is followed by the next. `fsync` makes `append(..., durable=True)` wait for the disk, several threads sharing
-    one wait. A forked child writes segments of its own. Nothing here raises.
+    one wait. A forked child writes segments of its own. `on_segment_end` is told the size of each segment that has
+    ended, under the journal's lock; it must neither raise nor wait. Nothing here raises.
     """
 
     def __init__(
@@ -73,12 +77,14 @@ class Journal:
         segment_bytes: int = 64 << 20,
         lock_timeout_s: float = 0.05,
         fsync: bool = False,
+        on_segment_end: Callable[[int], None] | None = None,
     ) -> None:
         self.lake = Path(lake).absolute()  # the host may change its working directory
         self._header_fields = dict(header_fields or {})
         self._segment_bytes = segment_bytes
         self._lock_timeout_s = lock_timeout_s
         self._fsync = fsync
+        self._on_segment_end = on_segment_end
         self._complained = False
         self._start_afresh()
         _journals.add(self)
@@ -92,6 +98,7 @@ class Journal:
         self._deferred: deque[_Batch] = deque()
         self._segment: SegmentFile | None = None
         self._number = 0
+        self._opened = 0.0
         self._limit = self._segment_bytes
         self._bodies = SegmentBodies()
         self._open_runs: set[bytes] = set()
@@ -137,7 +144,10 @@ class Journal:
     def end_run(self, run_id: bytes) -> None:
         """Note that a run has ended; when none is open, the segment is ended too, so that it can be sealed at once."""
         self._open_runs.discard(run_id)
-        if not self._open_runs:
+        if self._open_runs:
+            if _monotonic() - self._opened >= LONGEST_SEGMENT_S:
+                self.rotate()
+        else:
             with _Held(self) as held:
                 if held and not self._open_runs:
                     self._end_segment()
@@ -283,7 +293,7 @@ class Journal:
         old = self._segment
         new = self._open_segment()
         if old is not None:
-            old.close(_clean_end(), sync=self._fsync)
+            self._close_segment(old)
         return new
 
     def _open_segment(self) -> SegmentFile:
@@ -303,6 +313,7 @@ class Journal:
         first = frame(wire.Record(header=header).SerializeToString())
         segment = SegmentFile.create(journal, segment_name(self.writer, number), first)
         self._segment, self._number, self._limit = segment, number, self._segment_bytes
+        self._opened = _monotonic()
         self._bodies.new_segment()
         return segment
 
@@ -310,7 +321,12 @@ class Journal:
         segment, self._segment = self._segment, None
         if segment is not None:
             self._bodies.new_segment()
-            segment.close(_clean_end(), sync=self._fsync)
+            self._close_segment(segment)
+
+    def _close_segment(self, segment: SegmentFile) -> None:
+        segment.close(_clean_end(), sync=self._fsync)
+        if self._on_segment_end is not None:
+            self._on_segment_end(segment.size)
 
     # --- beside it ---
 

@@ -69,20 +69,46 @@ def seal(lake: Path, *, only_closed: bool = True, wait_s: float = 30.0) -> SealR
 
 
 def spawn_sealer(lake: Path) -> None:
-    """Start a sealer that outlives this process and is no child of it. Raises OSError when none can be started."""
-    environment = {**os.environ, "AGENT_REPLAY_ENABLED": "false", "AGENT_REPLAY_MODE": "record"}
+    """Start a sealer that outlives this process and is no child of it. Raises OSError when none can be started.
+
+    It inherits no descriptor, records nothing, and is told nothing of the tracing of this process.
+    """
+    lake = Path(lake).absolute()
     # The shell ends at once and is waited for: no zombie, no child that the host's own wait() could come upon.
     command = 'nice -n 10 "$@" >/dev/null 2>&1 </dev/null &'
-    sealer = [sys.executable, "-m", "otel_agent_replay.export.sealer", str(Path(lake).absolute())]
-    subprocess.run(
+    sealer = [_python(), "-m", "otel_agent_replay.export.sealer", str(lake)]
+    ended = subprocess.run(
         ["/bin/sh", "-c", command, "sh", *sealer],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env=environment,
+        env=_environment(),
+        cwd=lake,  # `-m` looks there first: not where the host's own modules lie
         check=False,
     )
+    if ended.returncode:
+        raise OSError(f"the shell that starts it ended with {ended.returncode}")
+
+
+def _python() -> str:
+    """Return the interpreter; in a server that embeds one, `sys.executable` is the server."""
+    if "python" in Path(sys.executable).name or "pypy" in Path(sys.executable).name:
+        return sys.executable
+    found = Path(sys.exec_prefix) / "bin" / "python3"
+    if not found.is_file():
+        raise FileNotFoundError(f"no Python interpreter at {found}; this process runs {sys.executable!r}")
+    return str(found)
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment of a process that neither records nor traces itself."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AGENT_REPLAY_")}
+    environment |= {"AGENT_REPLAY_ENABLED": "false", "OTEL_SDK_DISABLED": "true"}
+    folders = [Path(part) for part in environment.pop("PYTHONPATH", "").split(os.pathsep) if part]
+    # Without the folders by which tracers (and we) get into every Python process.
+    kept = [str(folder.absolute()) for folder in folders if not (folder / "sitecustomize.py").exists()]
+    return {**environment, "PYTHONPATH": os.pathsep.join(kept)} if kept else environment
 
 
 @contextmanager
