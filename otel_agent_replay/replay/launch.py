@@ -111,6 +111,9 @@ def _environment(run: Run, base: Mapping[str, str]) -> dict[str, str]:
     shim = str(Path(bootstrap.__file__).parent)
     rest = [entry for entry in child.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != shim]
     child["PYTHONPATH"] = os.pathsep.join([shim, *rest])
+    # Bytecode is told from newer source by size and second: with checkouts in between (`git bisect run`), what one
+    # replay wrote would be run by the next.
+    child.setdefault("PYTHONDONTWRITEBYTECODE", "1")
     if run.hash_seed.isdecimal():
         child["PYTHONHASHSEED"] = run.hash_seed
     return child

@@ -92,7 +92,7 @@ def normal_form(call: Call, data: bytes | None, volatile: Volatile) -> bytes | N
     media_type = call.request.media_type
     head = "" if call.head is None else "\n".join(_meaning(call.head))
     body = data
-    if is_json(media_type):
+    if _holds_json(media_type, data):
         try:
             value = json.loads(data)
             volatile.blank(value)
@@ -106,6 +106,11 @@ def normal_form(call: Call, data: bytes | None, volatile: Volatile) -> bytes | N
     if not call.round_trips:
         body = _ADDRESS.sub(b"0x", body)
     return head.encode("utf-8", "surrogatepass") + b"\0" + body
+
+
+def _holds_json(media_type: str, data: bytes) -> bool:
+    """Whether a body is declared as JSON or, where a bare client declares something else or nothing, begins as JSON."""
+    return is_json(media_type) or data[:1] in (b"{", b"[")
 
 
 def _meaning(head: HttpRequestHead) -> list[str]:
@@ -155,7 +160,7 @@ def request_differences(recorded: Recorded, call: Call) -> list[str]:
     old, new = recorded.data, call.request.data
     if old is None or new is None:
         return [*found, "body: differs (its recorded bytes are not kept)"]
-    if is_json(recorded.call.request.media_type) and is_json(call.request.media_type):
+    if _holds_json(recorded.call.request.media_type, old) and _holds_json(call.request.media_type, new):
         structural = _json_differences(old, new)
         if structural is not None:
             return found + structural
