@@ -32,9 +32,9 @@ def emit(
         click.echo(text, file=stream)
 
 
-def emit_json(document: Any, stream: IO[str] | None = None) -> None:
+def emit_json(document: Any, stream: IO[str] | None = None, *, on_one_line: bool = False) -> None:
     """Print one JSON document; ASCII only, so that recorded text can drive no terminal."""
-    click.echo(json.dumps(document, indent=2, default=str), file=stream)
+    click.echo(json.dumps(document, indent=None if on_one_line else 2, default=str), file=stream)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -6,17 +6,19 @@ import signal
 import threading
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit_json, remark
 from otel_agent_replay.cli.reading import tell_sealing
+from otel_agent_replay.errors import AgentReplayError
+
+if TYPE_CHECKING:
+    from otel_agent_replay.export.sealer import SealReport
 
 _EPILOG = """\b
-Exit codes: 0 sealed (also when there was nothing), 1 something could not be sealed, 2 usage.
-
-\b
 Example:
   agent-replay seal
   agent-replay seal --watch --interval 10     # as a sidecar; ends on SIGTERM or SIGINT
@@ -29,34 +31,59 @@ Example:
 @click.option("--interval", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Seconds between.")
 @json_option
 def seal(lake: Path, watch: bool, interval: float, as_json: bool) -> int:
-    """Seal closed journal segments. With --watch ended runs of segments still written are sealed, too."""
+    """Seal closed journal segments. With --watch ended runs of segments still written are sealed, too.
+
+    --watch says a line for each round that did something (with --json one document a line), and of what goes wrong
+    only what is new.
+    """
     stop = threading.Event()
     if watch:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
-    failed = _seal_once(lake, as_json=as_json, only_closed=not watch, quiet=False)
+    rounds = _Rounds(lake, as_json=as_json, watch=watch)
+    failed = rounds.seal()
     while watch and not stop.wait(interval):
-        failed = _seal_once(lake, as_json=as_json, only_closed=False, quiet=True)
+        failed = rounds.seal()
     return 1 if failed else 0
 
 
-def _seal_once(lake: Path, *, as_json: bool, only_closed: bool, quiet: bool) -> bool:
-    """Seal; say nothing of a round in which there was nothing to do, when `quiet`. Returns whether something failed."""
-    from otel_agent_replay.export.sealer import seal as seal_lake
+class _Rounds:
+    """One sealing after the other, each told."""
 
-    try:
-        report = seal_lake(lake, only_closed=only_closed)
-    except OSError as error:
-        remark(f"error[seal]: {lake} could not be sealed: {error}")
-        return True
-    if quiet and not (report.runs or report.segments_removed or report.failed):
-        return False
-    if as_json:
-        emit_json({"schema": "agent-replay/seal", "schema_version": 1, **asdict(report)})
-    else:
-        tell_sealing(report, verbose=False)
+    def __init__(self, lake: Path, *, as_json: bool, watch: bool) -> None:
+        self._lake = lake
+        self._as_json = as_json
+        self._watch = watch
+        self._told: object = None  # what went wrong in the last round
+
+    def seal(self) -> bool:
+        """Seal and tell. Returns whether something failed."""
+        from otel_agent_replay.export.sealer import seal as seal_lake
+
+        try:
+            report = seal_lake(self._lake, only_closed=not self._watch)
+        except (OSError, AgentReplayError) as error:
+            if self._is_new(str(error)):
+                remark(f"error[seal]: {self._lake} could not be sealed: {error}")
+            return True
+        wrong = (report.failed, report.unreadable, report.busy)
+        is_new = self._is_new(wrong)
+        if is_new or report.runs or report.spans or report.segments_removed or not self._watch:
+            self._tell(report, wrong=is_new)
+        return bool(report.failed)
+
+    def _is_new(self, wrong: object) -> bool:
+        is_new, self._told = wrong != self._told, wrong
+        return is_new
+
+    def _tell(self, report: SealReport, *, wrong: bool) -> None:
+        if self._as_json:
+            document = {"schema": "agent-replay/seal", "schema_version": 1, **asdict(report)}
+            emit_json(document, on_one_line=self._watch)
+            return
+        if wrong:
+            tell_sealing(report, verbose=False)
         click.echo(
             f"sealed {report.runs} runs, {report.spans} spans; {report.segments_removed} segments removed, "
             f"{report.open_segments} still written"
         )
-    return bool(report.failed)
