@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_agent_replay.compare import Cause, Changed, Verdict, compare
+from otel_agent_replay.compare import Asked, Cause, Changed, Reply, Verdict, compare
 from otel_agent_replay.compare.changes import Field
 from otel_agent_replay.testing import ScriptedProvider
 from otel_agent_replay.testing.replies import openai_chat, openai_chat_stream
@@ -83,4 +83,7 @@ def test_one_changed_tool_result_is_named_first(runs):
     assert found.departure.cause is Cause.ANSWER
     changed = {change.a.path[-1].partition("#")[0] for change in found.changes if isinstance(change, Changed)}
     assert changed == {"tool:price", "decision:route", "model:chat", "run:shop"}
+    replies = {question.asked: question.reply for question in found.questions}
+    assert replies[Asked.TOOL_RESULTS] is replies[Asked.FINAL_ANSWER] is Reply.YES
+    assert replies[Asked.TOOL_ARGUMENTS] is replies[Asked.DECISIONS] is replies[Asked.VERSIONS] is Reply.NO
     assert not any("chair" in str(change) or "table" in str(change) for change in found.changes)
