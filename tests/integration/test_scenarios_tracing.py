@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent import futures
+from pathlib import Path
 
 import pytest
 
@@ -210,12 +213,14 @@ from opentelemetry import trace
 tracer = trace.get_tracer("the service's own")
 import httpx
 
-with tracer.start_as_current_span("GET /health"):
-    httpx.get(os.environ["SERVER"] + "/health")
+if "script" not in sys.argv:
+    with tracer.start_as_current_span("GET /health"):
+        httpx.get(os.environ["SERVER"] + "/health")
 if "plain" not in sys.argv:
     import openai
     with tracer.start_as_current_span("POST /ask"):
-        httpx.get(os.environ["SERVER"] + "/before")
+        if "script" not in sys.argv:
+            httpx.get(os.environ["SERVER"] + "/before")
         with openai.OpenAI() as client:
             answer = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "hello"}])
         httpx.get(os.environ["SERVER"] + "/after")
@@ -226,20 +231,18 @@ if "decorated" in sys.argv:
 """
 
 
+INSTRUMENT = str(Path(sys.executable).parent / "opentelemetry-instrument")
+
+
 def zero_code(folder, *arguments, **environment):
     """Run the undecorated service under `opentelemetry-instrument`; return its script, and what it printed."""
-    import subprocess
-    import sys
-    from pathlib import Path
-
     pytest.importorskip("httpx")
     with ScriptedProvider(
         lambda request: openai_chat("good day") if request.path.endswith("completions") else Reply(b"{}")
     ) as server:
         script = Script(folder, ZERO_CODE, SERVER=server.url, OPENAI_BASE_URL=f"{server.url}/v1", OPENAI_API_KEY="sk-x")
-        program = str(Path(sys.executable).parent / "opentelemetry-instrument")
         done = subprocess.run(
-            [program, *script.argv, *arguments],
+            [INSTRUMENT, *script.argv, *arguments],
             env={
                 **script.environment,
                 "AGENT_REPLAY_LAKE": str(script.lake),
@@ -269,6 +272,21 @@ def test_an_undecorated_service_is_recorded_with_no_exporter(tmp_path):
     assert run.run.status is RunStatus.OK
     assert len(nodes_of(run, Kind.MODEL)) == 1
     assert [node.name.rpartition("/")[2] for node in nodes_of(run, Kind.HTTP)] == ["after"]
+
+
+def test_an_undecorated_script_replays_beside_an_exporter_whose_backend_is_gone(tmp_path):
+    """The run of a trace replays by the instrumented command; the gRPC exporter there does not hold up its end."""
+    pytest.importorskip("openai")
+    pytest.importorskip("grpc")
+    script, _, _ = zero_code(tmp_path, "script", OTEL_TRACES_EXPORTER="none")
+    (run,) = [script.load(one) for one in script.runs()]
+    verdict = script.replay(
+        run,
+        command=[INSTRUMENT, *script.argv, "script"],
+        environment={"OTEL_TRACES_EXPORTER": "otlp", "OTEL_METRICS_EXPORTER": "otlp", "OTEL_LOGS_EXPORTER": "none"},
+    )
+    assert_same(verdict)
+    assert verdict.child_exit == 0
 
 
 def test_a_disabled_sdk_breaks_nothing(tmp_path):
