@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from otel_agent_replay.export.sealer import SealReport
 
 _EPILOG = """\b
+Exit codes: 0 sealed (also when there was nothing), 1 something could not be sealed, 2 usage.
+
+\b
 Example:
   agent-replay seal
   agent-replay seal --watch --interval 10     # as a sidecar; ends on SIGTERM or SIGINT

@@ -180,8 +180,10 @@ def test_a_body_that_never_ends_passes_through(client):
         live = client.fetch("POST", provider.url, b"{}", stop_after=30)
     assert live.error is None
     assert len(live.chunks) == 30
-    assert observer.exchanges[0].outcome.result.data == live.body
-    assert observer.exchanges[0].outcome.closed_early
+    (exchange,) = observer.exchanges
+    whole = exchange.outcome.result.data  # None when the chunks were so large that it was handed over in parts
+    assert (whole if whole is not None else b"".join(part for part, _ in exchange.parts)) == live.body
+    assert exchange.outcome.closed_early
 
 
 def test_a_chunk_reaches_the_reader_before_the_next_is_sent(client):

@@ -17,8 +17,13 @@ SECRET = b"sk-" + b"s3cr3tk3y" * 4
 PACK = {
     "gzip": lambda data: gzip.compress(data, mtime=0),
     "deflate": zlib.compress,
-    "raw deflate": lambda data: zlib.compress(data, wbits=-15),
+    "raw deflate": lambda data: raw_deflate(data),
 }
+
+
+def raw_deflate(data):
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
 
 
 def cut(data, places):
