@@ -26,7 +26,7 @@ def step(name: str, **attributes: Any) -> AbstractContextManager[Any]:
     if here is None:
         return nullcontext()
     session, place = here
-    return session.scope(place.child(Kind.SCOPE, name), attributes)
+    return session.scope(place.child(Kind.SCOPE, name), session.redaction.attributes(attributes))
 
 
 def checkpoint(name: str, state: Any = None, *, resumable: bool = False, unsafe_reasons: Sequence[str] = ()) -> None:
@@ -47,7 +47,7 @@ def checkpoint(name: str, state: Any = None, *, resumable: bool = False, unsafe_
         attributes={
             semconv.CHECKPOINT_NAME: name,
             semconv.CHECKPOINT_RESUMABLE: resumable,
-            semconv.CHECKPOINT_UNSAFE_REASONS: list(unsafe_reasons),
+            semconv.CHECKPOINT_UNSAFE_REASONS: [session.redaction.text(reason) for reason in unsafe_reasons],
         },
         round_trips=encoded.round_trips,
         notes=encoded.notes,
@@ -66,4 +66,5 @@ def versions(**declared: str) -> None:
         raise ConfigurationError(f"unknown version {unknown[0]!r}; known: {', '.join(sorted(_DECLARABLE))}")
     here = active_for_call()
     if here is not None and isinstance(here[0].observer, Recorder):
-        here[0].observer.versions.update(declared)
+        redaction = here[0].redaction
+        here[0].observer.versions.update({name: redaction.text(value) for name, value in declared.items()})

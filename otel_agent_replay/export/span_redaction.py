@@ -18,9 +18,9 @@ def redacted(span: Span, redaction: Redaction) -> Span:
         span,
         name=redaction.text(span.name),
         status_message=redaction.text(span.status_message),
-        attributes=_attributes(span.attributes, redaction),
+        attributes=redaction.attributes(span.attributes),
         events=[
-            SpanEvent(event.time_ns, event.name, _attributes(event.attributes, redaction), event.dropped_attributes)
+            SpanEvent(event.time_ns, event.name, redaction.attributes(event.attributes), event.dropped_attributes)
             for event in span.events
         ],
         links=[
@@ -28,7 +28,7 @@ def redacted(span: Span, redaction: Redaction) -> Span:
                 link.trace_id,
                 link.span_id,
                 link.trace_state,
-                _attributes(link.attributes, redaction),
+                redaction.attributes(link.attributes),
                 link.dropped_attributes,
                 link.flags,
             )
@@ -68,19 +68,3 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, Sequence):
         for item in value:
             yield from _texts(item)
-
-
-def _attributes(attributes: Mapping[str, Any], redaction: Redaction) -> dict[str, Any]:
-    return {name: _value(name, value, redaction) for name, value in attributes.items()}
-
-
-def _value(name: str, value: Any, redaction: Redaction) -> Any:
-    if isinstance(value, str):
-        return redaction.named(name, value)
-    if isinstance(value, bytes):
-        return redaction.body(value, "application/octet-stream")
-    if isinstance(value, Mapping):
-        return {key: _value(str(key), item, redaction) for key, item in value.items()}
-    if isinstance(value, Sequence):
-        return [_value(name, item, redaction) for item in value]
-    return value

@@ -138,6 +138,21 @@ class Redaction:
             return self.body(data, "application/json").decode("utf-8", "surrogatepass")
         return self.url(value) if _URL.match(value) and " " not in value else self.text(value)
 
+    def attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a span's attributes with every text in them redacted."""
+        return {name: self._attribute(name, value) for name, value in attributes.items()}
+
+    def _attribute(self, name: str, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.named(name, value)
+        if isinstance(value, bytes):
+            return self.body(value, "application/octet-stream")
+        if isinstance(value, Mapping):
+            return self.attributes(value)
+        if isinstance(value, Sequence):
+            return [self._attribute(name, item) for item in value]
+        return value
+
     def _short(self, action: str, value: str) -> str:
         if action == "hash":
             return hash_of(value.encode("utf-8", "surrogatepass"), self._key)[:23]

@@ -90,6 +90,8 @@ def leaky(question):
         span.set_attribute("http.url", f"{URL}/x?X-Amz-Signature={PLANTED['query signature']}")
         span.set_attribute("list", ["fine", PLANTED["span attribute"]])
         span.add_event("login", {"password": secret, "note": PLANTED["span attribute"]})
+    with replay.step("look", note=f"with {secret}", url=f"{URL}/x?X-Amz-Signature={PLANTED['query signature']}"):
+        replay.versions(policy=f"policy of {secret}")
     replay.checkpoint("half way", {"connection": f"redis://:{secret}@cache/0"})
     try:
         log_in()
