@@ -20,7 +20,7 @@ from otel_agent_replay.capture import surroundings
 from otel_agent_replay.capture.recorder import JournalWriter, Recorder
 from otel_agent_replay.capture.span_facts import span_kind, span_name
 from otel_agent_replay.capture.tracing import LiveSpan, Tracing
-from otel_agent_replay.errors import ReplayInterrupt
+from otel_agent_replay.errors import ReplayInterrupt, TapeEnded
 from otel_agent_replay.model import (
     CLIENT_STRAND,
     AnswerSource,
@@ -236,7 +236,10 @@ def _redacted(request: RunRequest, redaction: Redaction) -> RunRequest:
 
 
 def _status(session: Session, error: BaseException | None) -> RunStatus:
-    if session.interrupt is not None or isinstance(error, ReplayInterrupt):
+    interrupt = session.interrupt or error
+    if isinstance(interrupt, TapeEnded):  # it did all that the recorded run did, which never ended either
+        return RunStatus.PENDING
+    if isinstance(interrupt, ReplayInterrupt):
         return RunStatus.DEPARTED
     return RunStatus.OK if error is None else RunStatus.ERROR
 
