@@ -25,7 +25,12 @@ def session_for(frame: FrameType | None) -> Session | None:
     if here is None:  # outside any declared run there may be an implicit one
         here = active() if callers.is_application(frame) else None
         return None if here is None else here[0]
-    return None if here[0].closed or not callers.is_application(frame) else here[0]
+    if not callers.is_application(frame):
+        return None
+    if here[0].closed:
+        here[0].came_late(here[1])
+        return None
+    return here[0]
 
 
 def taken(

@@ -27,8 +27,10 @@ from otel_agent_replay.boundary.crossing import (
 from otel_agent_replay.boundary.forked import Unrecorded
 from otel_agent_replay.boundary.policy import Mode, OffTape
 from otel_agent_replay.errors import ReplayInterrupt
-from otel_agent_replay.model import AnswerSource, Call, Chunk, HttpResponseHead, Kind, Loss, Outcome, Read
+from otel_agent_replay.model import AnswerSource, Call, Chunk, HttpResponseHead, Kind, Loss, LossReason, Outcome, Read
 from otel_agent_replay.payload.redaction import Redaction
+
+_MOST_LATE = 32  # places of a run whose late calls are told
 
 live_sessions = 0
 """How many sessions are open in this process; 0 lets every hook return after one comparison."""
@@ -42,9 +44,12 @@ def active() -> tuple[Session, Place] | None:
     if not live_sessions:
         return None
     here = current.get()
-    if here is None:
-        return None if _implicit is None else _implicit(False)
-    return None if here[0].closed else here
+    if here is not None:
+        if not here[0].closed:
+            return here
+        here[0].came_late(here[1])
+        return None
+    return None if _implicit is None else _implicit(False)
 
 
 def active_for_call(*, opens: bool = True) -> tuple[Session, Place] | None:
@@ -57,11 +62,12 @@ def active_for_call(*, opens: bool = True) -> tuple[Session, Place] | None:
     if _suppressed is not None and _suppressed():
         return None
     here = current.get()
-    if here is not None:
-        if not here[0].closed:
-            return here
-        here[0].called_when_closed()
-    return None if _implicit is None else _implicit(opens)
+    if here is not None and not here[0].closed:
+        return here
+    other = None if _implicit is None else _implicit(opens)
+    if here is not None and (other is None or here[0].forked):
+        here[0].came_late(here[1])
+    return other
 
 
 def opens_implicit_runs() -> bool:
@@ -155,6 +161,7 @@ class Session:
         self.answerers: Mapping[AnswerSource, Answerer] = answerers or {}
         self.interrupt: ReplayInterrupt | None = None
         self.closed = False
+        self._late: set[Place] = set()
         self._strand = root_strand()
         bulk = [mode.cells[kind, None] for kind in Kind if kind.is_bulk and (kind, None) in mode.cells]
         self.reads_live = all(cell[0] is AnswerSource.LIVE for cell in bulk)
@@ -250,7 +257,7 @@ class Session:
             _open.add(self)
 
     def close(self) -> None:
-        """End the session; later crossings of its threads go live and are counted as late by the observer."""
+        """End the session; later crossings of its threads go live and are counted as late (`came_late`)."""
         global live_sessions
         with _live_lock:
             if not self.closed:
@@ -263,10 +270,15 @@ class Session:
         """Whether this is the copy of a session in a forked child: the run is the parent's."""
         return isinstance(self.observer, Unrecorded)
 
-    def called_when_closed(self) -> None:
-        """A call was made that would have belonged to this session."""
-        if isinstance(self.observer, Unrecorded):
-            self.observer.called()
+    def came_late(self, place: Place) -> None:
+        """Code of this run, at `place`, goes on after its end, unrecorded: told once a place, of a few places."""
+        observer, late = self.observer, self._late
+        if isinstance(observer, Unrecorded):
+            observer.called()
+        elif place not in late and len(late) < _MOST_LATE:
+            late.add(place)
+            detail = "/".join(place.path) if len(late) < _MOST_LATE else "and at further places"
+            observer.lost(Loss(LossReason.LATE, "calls after the run's end", 1, detail, self.run_id))
 
 
 _open: weakref.WeakSet[Session] = weakref.WeakSet()

@@ -126,7 +126,7 @@ class Lake:
             run=load_run(root),
             spans=tuple(load_span(row) for row in rows),
             payload=_PayloadsOf(file.beside(PAYLOADS), numbers).payload,
-            losses=tuple(self._losses(file, run_id)),
+            losses=tuple(self._losses(run_id)),
             manifest_digest=root["run"]["manifest_digest"] or b"",
             checks={row["span_id"]: row["entry_check"] for row in rows if row["entry_check"] is not None},
             kept=frozenset(numbers),
@@ -156,12 +156,14 @@ class Lake:
                     return file, parquet, groups
         return None
 
-    def _losses(self, file: LakeFile, run_id: bytes) -> Iterator[Loss]:
-        path = file.beside(LOSSES)
-        if path.exists():
-            for row in pq.read_table(path, partitioning=None).to_pylist():
-                if row["run_id"] == run_id:
-                    yield load_loss(row)
+    def _losses(self, run_id: bytes) -> Iterator[Loss]:
+        """Yield the run's losses: those written with it, and those that came later."""
+        started_ms = run_started_ms(run_id)
+        for file in files_in(Partition.of_ms(started_ms).folder(self.root, LOSSES)):
+            if file.first_ms <= started_ms <= file.last_ms:
+                for row in pq.read_table(file.path, partitioning=None).to_pylist():
+                    if row["run_id"] == run_id:
+                        yield load_loss(row)
 
 
 class _PayloadsOf:

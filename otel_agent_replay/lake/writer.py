@@ -42,9 +42,9 @@ def write_runs(
 ) -> list[Path]:
     """Write whole runs and return the spans files made; each is published whole or not at all.
 
-    `segments` are the ids of the journal segments they come from. `losses` are those that belong to no run. A
-    run with an empty id is a trace without a run. Writing the same runs again replaces the same files. Raises
-    ValueError for a run without its root span.
+    `segments` are the ids of the journal segments they come from. `losses` are those of no run, and those that came
+    after their run was written. A run with an empty id is a trace without a run. Writing the same runs again replaces
+    the same files. Raises ValueError for a run without its root span.
     """
     partitions: dict[Partition, list[RecordedRun]] = defaultdict(list)
     for recorded in runs:
@@ -181,15 +181,23 @@ def _protocol(node: Node, attributes: Mapping[str, AttributeValue]) -> str:
 
 
 def _write_losses(lake: Path, losses: Sequence[Loss], segments: Sequence[str]) -> None:
-    if not losses:
-        return
-    table = _loss_table(losses)
-    moment = max(loss.time_ns for loss in losses) // 1_000_000
-    pack = int.from_bytes(hashlib.sha256(repr([tuple(segments), table.to_pylist()]).encode()).digest()[:8], "big") >> 1
-    target = Partition.of_ms(moment).folder(lake, LOSSES) / file_name(moment, moment, pack)
-    with ParquetOutput(target, LOSSES_SCHEMA, file_metadata(segments=segments, quirks=())) as output:
-        output.write(table)
-        output.publish()
+    partitions: dict[Partition, list[Loss]] = defaultdict(list)
+    for loss in losses:
+        partitions[Partition.of_ms(_moment_of(loss))].append(loss)
+    for partition, members in sorted(partitions.items(), key=lambda item: (item[0].date, item[0].hour)):
+        table = _loss_table(members)
+        moments = [_moment_of(loss) for loss in members]
+        told = repr([tuple(segments), table.to_pylist()]).encode()
+        pack = int.from_bytes(hashlib.sha256(told).digest()[:8], "big") >> 1
+        target = partition.folder(lake, LOSSES) / file_name(min(moments), max(moments), pack)
+        with ParquetOutput(target, LOSSES_SCHEMA, file_metadata(segments=segments, quirks=())) as output:
+            output.write(table)
+            output.publish()
+
+
+def _moment_of(loss: Loss) -> int:
+    """Return what places a loss, in Unix milliseconds: it lies where its run does, also when it came after it."""
+    return run_started_ms(loss.run_id) if len(loss.run_id) == 16 else loss.time_ns // 1_000_000
 
 
 def _loss_table(losses: Sequence[Loss]) -> pa.Table:
