@@ -38,6 +38,8 @@ from otel_agent_replay.replay.tape import Tape
 class MemoryRecorder:
     """An observer that keeps a run in memory."""
 
+    wants_facts = True
+
     def __init__(self, run_id):
         self.run_id = run_id
         self.trace_id = new_trace_id()

@@ -27,6 +27,7 @@ class Answer(Protocol):
 
     outcome: Outcome  # its payloads carry their data
     origin_step: int | None  # the recorded step it came from
+    same_request: bool  # whether that step's request was the same, by digest
 
     def settle(self) -> None:
         """Block the calling thread until the recorded completion order allows this answer to end."""

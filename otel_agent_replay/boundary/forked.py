@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 class Unrecorded:
     """Implements `session.Observer`. `lost` is the parent's own, asked once."""
 
+    wants_facts = False
+
     def __init__(self, lost: Callable[[Loss], None]) -> None:
         self._lost: Callable[[Loss], None] | None = lost
 

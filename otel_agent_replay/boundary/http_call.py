@@ -7,7 +7,9 @@ no I/O and never changes the request that is sent.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from otel_agent_replay import semconv
@@ -20,6 +22,7 @@ from otel_agent_replay.protocols.recognise import recognise
 _READS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 _BOUNDARY = re.compile(r"""boundary=(?:"([^"]+)"|([^\s;,]+))""", re.IGNORECASE)
 _PORTS = {"http": 80, "https": 443}
+_NO_FACTS: Mapping[str, AttributeValue] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +58,29 @@ def media_type_of(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower() or MediaType.BYTES.value
 
 
-def call_of(redaction: Redaction, request: SentRequest) -> tuple[Call, Protocol | None]:
-    """Return the redacted call, and the provider protocol it speaks (None: any other HTTP)."""
+def head_facts(method: str, url: str) -> dict[str, AttributeValue]:
+    """Return the attributes that the first line of a redacted request tells."""
+    _, _, _, host, port = _split(url)
+    return {
+        semconv.HTTP_METHOD: method,
+        semconv.URL_FULL: url,
+        semconv.SERVER_ADDRESS: host,
+        semconv.SERVER_PORT: port,
+    }
+
+
+@lru_cache(256)
+def _split(url: str) -> tuple[str, str, str, str, int]:
+    """Return scheme, host and port as written, path, host, port. Clients ask the same few URLs over and over."""
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc, parts.path, parts.hostname or "", _port(parts.netloc, parts.scheme)
+
+
+def call_of(redaction: Redaction, request: SentRequest, *, facts: bool = True) -> tuple[Call, Protocol | None]:
+    """Return the redacted call, and the provider protocol it speaks (None: any other HTTP).
+
+    Without `facts` its attributes name the protocol alone: the rest can be read from head and body later.
+    """
     body, notes = _plain_body(request)
     protocol = _protocol(request, body)
     content_type = header(request.headers, "content-type")
@@ -67,22 +91,26 @@ def call_of(redaction: Redaction, request: SentRequest) -> tuple[Call, Protocol 
     body = redaction.body(body, media_type)
     url = redaction.url(request.url)
     method = request.method.upper()
-    parts = urlsplit(url)
-    attributes: dict[str, AttributeValue] = {
-        semconv.HTTP_METHOD: method,
-        semconv.URL_FULL: url,
-        semconv.SERVER_ADDRESS: parts.hostname or "",
-        semconv.SERVER_PORT: _port(parts.netloc, parts.scheme),
-    }
+    attributes: Mapping[str, AttributeValue] = _NO_FACTS
     if protocol is None:
-        kind, name = Kind.HTTP, f"{method} {parts.netloc.rpartition('@')[2]}{parts.path or '/'}"
+        _, netloc, path, _, _ = _split(url)
+        kind, name = Kind.HTTP, f"{method} {netloc.rpartition('@')[2]}{path or '/'}"
+        if facts:
+            attributes = head_facts(method, url)
     else:
-        attributes.update(protocol.request_facts(body))
-        attributes[semconv.PROTOCOL] = protocol.name
-        attributes[semconv.OPERATION_NAME] = protocol.operation
-        attributes[semconv.PROVIDER_NAME] = protocol.provider(request.url)
         # Not the model's name: a run on another model must still line up with this one.
         kind, name = Kind.MODEL, protocol.operation
+        attributes = (
+            {
+                **head_facts(method, url),
+                **protocol.request_facts(body),
+                semconv.PROTOCOL: protocol.name,
+                semconv.OPERATION_NAME: protocol.operation,
+                semconv.PROVIDER_NAME: protocol.provider(request.url),
+            }
+            if facts
+            else {semconv.PROTOCOL: protocol.name}
+        )
     is_read = protocol is not None or method in _READS
     call = Call(
         kind=kind,

@@ -66,7 +66,7 @@ def begin_exchange(here: Here, describe: Callable[..., SentRequest], *what: Any)
     finish_abandoned()
     try:
         request = describe(*what)
-        call, protocol = call_of(session.redaction, request)
+        call, protocol = call_of(session.redaction, request, facts=session.observer.wants_facts)
         crossing = session.begin(call, place)
         answer = crossing.answer
         if answer is None:

@@ -213,7 +213,7 @@ class ResponseTap:
 
     def _facts(self, plain: bytes, *, whole: bool) -> dict[str, AttributeValue]:
         head, protocol = self._head, self._protocol
-        if head is None:
+        if head is None or not self.crossing.session.observer.wants_facts:
             return {}
         facts: dict[str, AttributeValue] = {semconv.HTTP_STATUS: head.status}
         if protocol is None:

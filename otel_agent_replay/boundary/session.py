@@ -98,7 +98,12 @@ class Answerer(Protocol):
 
 
 class Observer(Protocol):
-    """Who is told what happens. Implemented outside `boundary`; must not raise, must not block."""
+    """Who is told what happens. Implemented outside `boundary`; must not raise, must not block.
+
+    `wants_facts` tells that attributes are of use now that can also be read later from heads and bodies (`gen_ai.*`).
+    """
+
+    wants_facts: bool
 
     def began(self, crossing: Crossing) -> None:
         """A crossing begins; its place, call and source are set."""

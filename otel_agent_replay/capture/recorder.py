@@ -10,20 +10,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from typing import Any, Protocol
 
 from otel_agent_replay import semconv
-from otel_agent_replay.boundary.crossing import Crossing, Place
-from otel_agent_replay.capture.span_facts import call_attributes, outcome_attributes, span_kind, span_name
+from otel_agent_replay.boundary.crossing import Crossing, Place, strand_label
+from otel_agent_replay.capture.node_records import NodeRecords, Shape
+from otel_agent_replay.capture.span_facts import call_facts, outcome_facts, span_kind, span_name
 from otel_agent_replay.capture.tracing import LiveSpan, Tracing
 from otel_agent_replay.model import (
     CaptureLevel,
     Chunk,
     HttpResponseHead,
-    Kind,
     Loss,
     LossReason,
     Outcome,
@@ -32,7 +32,6 @@ from otel_agent_replay.model import (
     Read,
     new_span_id,
 )
-from otel_agent_replay.payload.level import apply_level
 from otel_agent_replay.payload.prefix import BodyHistory
 from otel_agent_replay.wire import convert
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
@@ -40,13 +39,15 @@ from otel_agent_replay.wire.v1 import journal_pb2 as wire
 _log = logging.getLogger("otel_agent_replay")
 _time_ns = time.time_ns  # bound at import: our own clock reads are never recorded
 _MOST_READS_HELD = 256
+_MOST_RECORDS_HELD = 512  # of a replay
+_NOTHING_CURRENT = nullcontext()
 
 
 class JournalWriter(Protocol):
     """Where records go. `append` never raises and never blocks beyond its stated bound."""
 
-    def append(self, *records: wire.Record) -> bool:
-        """Write the records in one go; False when they were lost (and counted)."""
+    def append(self, *records: wire.Record | bytes) -> bool:
+        """Write the records (or their serialised forms) in one go; False when they were lost (and counted)."""
 
     def body(self, payload: Payload, history: BodyHistory | None) -> wire.Record | None:
         """Return the record of a payload's bytes, or None when this segment holds them already."""
@@ -55,18 +56,20 @@ class JournalWriter(Protocol):
 class NodeRecord:
     """What the recorder hangs on a place: its span, and the bulk reads not yet written."""
 
-    __slots__ = ("live", "lock", "parent_node", "reads", "span_id")
+    __slots__ = ("live", "reads", "span_id")
 
-    def __init__(self, span_id: bytes, live: LiveSpan | None, parent_node: bytes) -> None:
+    def __init__(self, span_id: bytes, live: LiveSpan | None) -> None:
         self.span_id = span_id
         self.live = live
-        self.parent_node = parent_node
         self.reads: list[Read] = []
-        self.lock = threading.Lock()
 
 
 class Recorder:
-    """The observer of one run. `level` is how much of each payload is kept."""
+    """The observer of one run. `level` is how much of each payload is kept.
+
+    Records of a recording are on disk when a method returns. Those of a `replay` are held and written together: a
+    replay can be had again, and must not be slowed by its own record.
+    """
 
     def __init__(
         self,
@@ -86,12 +89,15 @@ class Recorder:
         self.level = level
         self.inline = inline
         self.history = BodyHistory()
-        self.marks: dict[str, Any] = {semconv.RUN_ID: run_id.hex()}
-        if replay:
-            self.marks[semconv.REPLAY] = True
-        self.tools_offered: set[str] = set()
-        self.models: set[str] = set()
+        self.wants_facts = level is CaptureLevel.DIGEST
         self.versions: dict[str, str] = {}
+        marks: dict[str, Any] = {semconv.RUN_ID: run_id.hex()}
+        if replay:
+            marks[semconv.REPLAY] = True
+        self._records = NodeRecords(run_id, bodies=level is not CaptureLevel.DIGEST, marks=marks)
+        self._replay = replay
+        self._held: list[wire.Record | bytes] = []
+        self._lock = threading.Lock()
         self._complained = False
         self._open: dict[bytes, tuple[Place, Crossing | None]] = {}
 
@@ -99,20 +105,28 @@ class Recorder:
 
     def began(self, crossing: Crossing) -> None:
         """Write the begin of a crossing and start its span."""
-        with self._guard("begin of a crossing", crossing.place):
+        try:
             self._began(crossing)
+        except Exception as error:
+            self._failed("begin of a crossing", crossing.place, error)
 
     def ended(self, crossing: Crossing, outcome: Outcome) -> None:
         """Write the end of a crossing and end its span."""
-        with self._guard("end of a crossing", crossing.place):
+        try:
             self._ended(crossing, outcome)
+        except Exception as error:
+            self._failed("end of a crossing", crossing.place, error)
 
     def sent(self, crossing: Crossing) -> None:
         """Write a streamed request anew, now that it is known: the later begin of a span replaces the earlier."""
-        with self._guard("streamed request", crossing.place):
-            node = self._node(crossing.place)
-            request = apply_level(crossing.call.request, self.level)
-            self.journal.append(*self.bodies(request), self._crossing_record(crossing, node, request))
+        try:
+            place = crossing.place
+            node = self._node(place)
+            shape = self._records.shape(place, crossing.call, crossing.source)
+            started_ns = _time_ns() if node.live is None else node.live.start_ns
+            self._write_begin(crossing, shape, node, started_ns)
+        except Exception as error:
+            self._failed("streamed request", crossing.place, error)
 
     def lost(self, loss: Loss) -> None:
         """Write that something was not, or not wholly, kept."""
@@ -121,65 +135,75 @@ class Recorder:
 
     def partial(self, crossing: Crossing, head: HttpResponseHead, data: bytes, chunks: Sequence[Chunk]) -> None:
         """Write a part of a body that is still arriving."""
-        with self._guard("part of a body", crossing.place):
-            node = self._node(crossing.place)
+        try:
             record = wire.Record()
             partial = record.partial
             partial.run_id = self.run_id
-            partial.span_id = node.span_id
+            partial.span_id = self._node(crossing.place).span_id
             partial.data = data
             partial.chunking.CopyFrom(convert.chunking_to_wire(chunks))
             partial.response.CopyFrom(convert.response_head_to_wire(head))
-            self.journal.append(record)
+            self._write([record])
+        except Exception as error:
+            self._failed("part of a body", crossing.place, error)
 
     def entered(self, place: Place, attributes: Mapping[str, Any]) -> None:
         """Write the begin of a scope."""
-        with self._guard("begin of a scope", place):
-            node = self._start(place, attributes)
-            self.journal.append(*self._pending_reads(place.parent), self._begin_record(place, node, attributes))
+        try:
+            shape = self._records.scope(place, attributes)
+            above = self._above(place)
+            live = self._start(place, above, shape.span_name, shape.facts)
+            node = place.span = NodeRecord(new_span_id() if live is None else live.span_id, live)
+            started_ns = _time_ns() if live is None else live.start_ns
+            record = self._records.entered(place, shape, self._ids(place, node), started_ns)
+            self._write([*self._pending_reads(above), record])
             self._open[node.span_id] = (place, None)
+        except Exception as error:
+            self._failed("begin of a scope", place, error)
 
     def left(self, place: Place, error: BaseException | None, attributes: Mapping[str, Any]) -> None:
         """Write the end of a scope."""
-        with self._guard("end of a scope", place):
+        try:
             node = self._node(place)
             self._open.pop(node.span_id, None)
-            record = wire.Record()
-            ended = record.node_ended
-            self._fill_end(ended, node, place, OutcomeStatus.OK if error is None else OutcomeStatus.ERROR)
-            if error is not None:
-                ended.error_type = type(error).__qualname__
-            ended.attributes.extend(convert.attributes_to_wire(attributes))
-            self.journal.append(*self._pending_reads(place), record)
+            ended_ns = _time_ns()
+            record = self._records.left(node.span_id, ended_ns, place.next_sequence(), error, attributes)
+            self._write([*self._pending_reads(node), record])
             if node.live is not None:
-                node.live.end(ended.time_ns, error_type=ended.error_type, attributes=attributes)
+                error_type = "" if error is None else type(error).__qualname__
+                node.live.end(ended_ns, error_type=error_type, attributes=attributes)
+        except Exception as defect:
+            self._failed("end of a scope", place, defect)
 
     def read(self, place: Place, read: Read) -> None:
         """Hold a bulk read; it is written with the next record of its place."""
-        with self._guard("bulk read", place):
+        try:
             node = self._node(place)
-            with node.lock:
-                node.reads.append(read)
-                full = len(node.reads) >= _MOST_READS_HELD
-            if full:
-                self.journal.append(*self._pending_reads(place))
+            node.reads.append(read)
+            if len(node.reads) >= _MOST_READS_HELD:
+                self._write(self._pending_reads(node))
+        except Exception as error:
+            self._failed("bulk read", place, error)
 
     def inside(self, place: Place) -> AbstractContextManager[object]:
         """Make the place's span the current one while its code runs."""
         node = place.span
-        if not isinstance(node, NodeRecord) or node.live is None:
-            return nullcontext()
+        if node is None or node.live is None:
+            return _NOTHING_CURRENT
         return self.tracing.current(node.live)
 
     # --- what the run's opener calls ---
 
     def attach_root(self, place: Place, span_id: bytes, live: LiveSpan | None) -> None:
         """Hang the run's own span on the root place."""
-        place.span = NodeRecord(span_id, live, b"")
+        place.span = NodeRecord(span_id, live)
+        self.wants_facts = self.wants_facts or (live is not None and live.span.is_recording())
 
-    def flush(self, place: Place) -> list[wire.Record]:
-        """Return the records of the reads still held at `place`."""
-        return self._pending_reads(place)
+    def flush(self, place: Place) -> list[wire.Record | bytes]:
+        """Return what is still held, the reads at `place` last: it is to be written before the run's end."""
+        with self._lock:
+            held, self._held = self._held, []
+        return [*held, *self._pending_reads(self._node(place))]
 
     def close_open(self) -> list[tuple[Place, Crossing | None]]:
         """Return what has begun and not ended, and forget it: the run is over."""
@@ -201,120 +225,102 @@ class Recorder:
 
     def _began(self, crossing: Crossing) -> None:
         place, call = crossing.place, crossing.call
-        attributes = {**call.attributes, **call_attributes(call, place, crossing.source)}
-        if call.kind is Kind.MODEL:
-            self._learn(call.attributes)
-        node = self._start(place, attributes)
-        request = apply_level(call.request, self.level)
-        record = self._crossing_record(crossing, node, request)
-        self.journal.append(*self._pending_reads(place.parent), *self.bodies(request), record)
+        shape = self._records.shape(place, call, crossing.source)
+        above = self._above(place)
+        live = None
+        if above.live is not None:
+            name = shape.span_name if call.head is None else span_name(place, call.attributes)
+            live = self._start(place, above, name, call_facts(call, place, shape.facts))
+        node = place.span = NodeRecord(new_span_id() if live is None else live.span_id, live)
+        if above.reads:
+            self._write(self._pending_reads(above))
+        self._write_begin(crossing, shape, node, _time_ns() if live is None else live.start_ns)
         self._open[node.span_id] = (place, crossing)
 
-    def _crossing_record(self, crossing: Crossing, node: NodeRecord, request: Payload) -> wire.Record:
-        call = crossing.call
-        record = self._begin_record(crossing.place, node, call.attributes)
-        begun = record.node_begun
-        begun.side_effect = call.side_effect.value
-        begun.source = crossing.source.value
-        begun.request_digest = request.digest
-        convert.call_to_wire(call, begun.exchange)
-        if crossing.answer is not None and crossing.answer.origin_step is not None:
-            begun.origin_step = crossing.answer.origin_step
-        return record
+    def _write_begin(self, crossing: Crossing, shape: Shape, node: NodeRecord, started_ns: int) -> None:
+        place = crossing.place
+        record, body = self._records.begun(crossing, shape, self._ids(place, node), started_ns, strand_label())
+        if body:
+            self._write([*self.bodies(crossing.call.request), record])
+        elif self._replay:
+            self._hold(record)
+        else:
+            self.journal.append(record)
 
     def _ended(self, crossing: Crossing, outcome: Outcome) -> None:
         place = crossing.place
         node = self._node(place)
         self._open.pop(node.span_id, None)
-        record = wire.Record()
-        ended = record.node_ended
-        self._fill_end(ended, node, place, outcome.status)
-        result = None if outcome.result is None else apply_level(outcome.result, self.level)
-        if result is not None:
-            ended.result_digest = result.digest
-        convert.outcome_to_wire(outcome, ended.exchange)
-        ended.attributes.extend(convert.attributes_to_wire(outcome.attributes))
-        if outcome.failure is not None:
-            ended.error_type = outcome.failure.type.rpartition(":")[2]
-            ended.error_message = outcome.failure.message
-        self.journal.append(*self._pending_reads(place), *self.bodies(result), record)
-        if node.live is not None:
-            attributes = {**outcome.attributes, **outcome_attributes(outcome)}
+        ended_ns = _time_ns()
+        sequence = 0 if outcome.status is OutcomeStatus.PENDING else place.next_sequence()
+        record, body = self._records.ended(crossing, outcome, node.span_id, ended_ns, sequence)
+        if body or node.reads:
+            bodies = self.bodies(outcome.result) if body else ()
+            self._write([*self._pending_reads(node), *bodies, record])
+        elif self._replay:
+            self._hold(record)
+        else:
+            self.journal.append(record)
+        live = node.live
+        if live is not None:
+            facts = outcome_facts(outcome)
             if self.inline:
-                attributes.update(self._inline(crossing, outcome))
-            node.live.end(ended.time_ns, error_type=ended.error_type, attributes=attributes)
+                facts.update(self._inline(crossing, outcome))
+            failure = outcome.failure
+            error_type = "" if failure is None else failure.type.rpartition(":")[2]
+            live.end(ended_ns, error_type=error_type, attributes=facts)
 
     def _inline(self, crossing: Crossing, outcome: Outcome) -> dict[str, Any]:
         heavy: dict[str, Any] = {}
-        if crossing.call.request.data is not None and self.level is not CaptureLevel.DIGEST:
+        if self.level is CaptureLevel.DIGEST:
+            return heavy
+        if crossing.call.request.data is not None:
             heavy[semconv.REQUEST_BODY] = crossing.call.request.data
-        if outcome.result is not None and outcome.result.data is not None and self.level is not CaptureLevel.DIGEST:
+        if outcome.result is not None and outcome.result.data is not None:
             heavy[semconv.RESULT_BODY] = outcome.result.data
         return heavy
 
-    def _learn(self, attributes: Mapping[str, Any]) -> None:
-        model = attributes.get(semconv.REQUEST_MODEL)
-        if isinstance(model, str):
-            self.models.add(model)
-        tools = attributes.get(semconv.VERSION_TOOL_SCHEMA)
-        if isinstance(tools, str):
-            self.tools_offered.add(tools)
+    def _start(self, place: Place, above: NodeRecord, name: str, facts: Mapping[str, Any]) -> LiveSpan | None:
+        """Start a node's span; None where the node above has none."""
+        if above.live is None:
+            return None
+        return self.tracing.start(name, kind=span_kind(place.kind), parent=above.live, attributes=facts)
 
-    def _start(self, place: Place, attributes: Mapping[str, Any]) -> NodeRecord:
-        parent = self._node(place.parent) if place.parent is not None else None
-        live = None
-        if parent is not None and parent.live is not None:
-            live = self.tracing.start(
-                span_name(place, attributes),
-                kind=span_kind(place.kind),
-                parent=parent.live,
-                attributes={**attributes, **self.marks},
-            )
-        span_id = new_span_id() if live is None else live.span_id
-        node = NodeRecord(span_id, live, b"" if parent is None else parent.span_id)
-        place.span = node
-        return node
+    def _ids(self, place: Place, node: NodeRecord) -> tuple[bytes, bytes, bytes]:
+        above = self._above(place).span_id
+        return node.span_id, above if node.live is None else node.live.parent_span_id, above
 
     def _node(self, place: Place | None) -> NodeRecord:
         while place is not None:
-            node = place.span
-            if isinstance(node, NodeRecord):
+            node: NodeRecord | None = place.span
+            if node is not None:
                 return node
             place = place.parent
         raise LookupError("a place without a root: the run was not attached")
 
-    def _begin_record(self, place: Place, node: NodeRecord, attributes: Mapping[str, Any]) -> wire.Record:
-        record = wire.Record()
-        begun = record.node_begun
-        begun.run_id = self.run_id
-        begun.span_id = node.span_id
-        begun.parent_node = node.parent_node
-        begun.parent_span_id = node.parent_node if node.live is None else node.live.parent_span_id
-        begun.kind = place.kind.value
-        begun.name = place.name
-        begun.occurrence = place.occurrence
-        begun.step = place.step or 0
-        begun.sequence = place.sequence
-        begun.time_ns = _time_ns() if node.live is None else node.live.start_ns
-        begun.span_name = span_name(place, attributes)
-        begun.attributes.extend(convert.attributes_to_wire(attributes))
-        return record
+    def _above(self, place: Place) -> NodeRecord:
+        return self._node(place.parent)
 
-    def _fill_end(self, ended: wire.NodeEnded, node: NodeRecord, place: Place, status: OutcomeStatus) -> None:
-        ended.run_id = self.run_id
-        ended.span_id = node.span_id
-        ended.time_ns = _time_ns()
-        ended.status = status.value
-        if status is not OutcomeStatus.PENDING:
-            ended.end_sequence = place.next_sequence()
+    # --- writing ---
 
-    def _pending_reads(self, place: Place | None) -> list[wire.Record]:
-        if place is None:
-            return []
-        node = self._node(place)
+    def _write(self, records: Sequence[wire.Record | bytes]) -> None:
+        """Write what may hold bodies: at once, and behind what is held."""
+        if self._replay:
+            with self._lock:
+                held, self._held = self._held, []
+            self.journal.append(*held, *records)
+        elif records:
+            self.journal.append(*records)
+
+    def _hold(self, record: bytes) -> None:
+        self._held.append(record)
+        if len(self._held) >= _MOST_RECORDS_HELD:
+            self._write(())
+
+    def _pending_reads(self, node: NodeRecord) -> list[wire.Record | bytes]:
         if not node.reads:
             return []
-        with node.lock:
+        with self._lock:
             reads, node.reads = node.reads, []
         record = wire.Record()
         record.reads.run_id = self.run_id
@@ -322,13 +328,10 @@ class Recorder:
         record.reads.reads.extend(convert.read_to_wire(read) for read in reads)
         return [record]
 
-    @contextmanager
-    def _guard(self, what: str, place: Place) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            if not self._complained:
-                self._complained = True
-                _log.exception("recording the %s failed; the agent goes on, the loss is counted", what)
-            detail = f"{type(error).__name__} at {'/'.join(place.path)}"
-            self.lost(Loss(LossReason.INTERNAL, what, 1, detail))
+    def _failed(self, what: str, place: Place, error: Exception) -> None:
+        """Log a defect of ours once, and count what it lost."""
+        if not self._complained:
+            self._complained = True
+            _log.error("recording the %s failed; the agent goes on, the loss is counted", what, exc_info=error)
+        detail = f"{type(error).__name__} at {'/'.join(place.path)}"
+        self.lost(Loss(LossReason.INTERNAL, what, 1, detail))

@@ -246,10 +246,6 @@ def _status(session: Session, error: BaseException | None) -> RunStatus:
 
 def _learnt(recorder: Recorder) -> dict[str, str]:
     learnt = {f"package:{name}": version for name, version in surroundings.packages().items()}
-    if recorder.tools_offered:
-        learnt["tool_schema"] = ",".join(sorted(recorder.tools_offered))
-    if recorder.models:
-        learnt["model_route"] = ",".join(sorted(recorder.models))
     learnt.update(recorder.versions)
     return learnt
 

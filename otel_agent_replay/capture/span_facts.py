@@ -9,7 +9,7 @@ from opentelemetry.trace import SpanKind
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Place
-from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome
+from otel_agent_replay.model import Call, Kind, Outcome
 
 _NAMES = {
     Kind.RUN: "invoke_agent",
@@ -20,6 +20,7 @@ _NAMES = {
     Kind.CHECKPOINT: "checkpoint",
     Kind.INPUT: "input",
 }
+_CLIENT, _INTERNAL = SpanKind.CLIENT, SpanKind.INTERNAL
 
 
 def span_name(place: Place, attributes: Mapping[str, Any]) -> str:
@@ -37,34 +38,29 @@ def span_name(place: Place, attributes: Mapping[str, Any]) -> str:
 
 def span_kind(kind: Kind) -> SpanKind:
     """Return CLIENT for what leaves by the network, INTERNAL for the rest."""
-    return SpanKind.CLIENT if kind in (Kind.MODEL, Kind.HTTP) else SpanKind.INTERNAL
+    return _CLIENT if kind is Kind.MODEL or kind is Kind.HTTP else _INTERNAL
 
 
-def call_attributes(call: Call, place: Place, source: AnswerSource) -> dict[str, Any]:
-    """Return the small `agent_replay.*` facts of a crossing's begin."""
-    attributes: dict[str, Any] = {
-        semconv.KIND: call.kind.value,
-        semconv.SIDE_EFFECT: call.side_effect.value,
-        semconv.REQUEST_DIGEST: call.request.digest.hex(),
-    }
+def call_facts(call: Call, place: Place, shared: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is on a crossing's span from its begin; `shared` is what is on that of each of its like."""
+    facts = {**call.attributes, **shared} if call.head is not None else dict(shared)
+    facts[semconv.REQUEST_DIGEST] = call.request.digest.hex()
     if place.step is not None:
-        attributes[semconv.STEP] = place.step
-    if source is not AnswerSource.LIVE:
-        attributes[semconv.SOURCE] = source.value
+        facts[semconv.STEP] = place.step
     if not call.round_trips:
-        attributes[semconv.ROUND_TRIPS] = False
-    return attributes
+        facts[semconv.ROUND_TRIPS] = False
+    return facts
 
 
-def outcome_attributes(outcome: Outcome) -> dict[str, Any]:
-    """Return the small `agent_replay.*` facts of a crossing's end."""
-    attributes: dict[str, Any] = {}
+def outcome_facts(outcome: Outcome) -> dict[str, Any]:
+    """Return what its end adds."""
+    facts: dict[str, Any] = dict(outcome.attributes)
     if outcome.result is not None:
-        attributes[semconv.RESULT_DIGEST] = outcome.result.digest.hex()
+        facts[semconv.RESULT_DIGEST] = outcome.result.digest.hex()
     if outcome.head is not None:
-        attributes[semconv.HTTP_STATUS] = outcome.head.status
+        facts[semconv.HTTP_STATUS] = outcome.head.status
     if outcome.closed_early:
-        attributes[semconv.CLOSED_EARLY] = True
+        facts[semconv.CLOSED_EARLY] = True
     if not outcome.round_trips:
-        attributes[semconv.ROUND_TRIPS] = False
-    return attributes
+        facts[semconv.ROUND_TRIPS] = False
+    return facts

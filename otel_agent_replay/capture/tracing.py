@@ -19,6 +19,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from otel_agent_replay import semconv
 
 _time_ns = time.time_ns
+_current_context = otel_context.get_current
 _current_span = trace.get_current_span
 _with_span = trace.set_span_in_context
 
@@ -26,24 +27,36 @@ _with_span = trace.set_span_in_context
 class LiveSpan:
     """A started span with the ids that the recording shares."""
 
-    __slots__ = ("flags", "parent_span_id", "span", "span_id", "start_ns", "trace_id", "trace_state")
+    __slots__ = ("context", "parent_span_id", "span", "span_id", "start_ns")
 
-    def __init__(self, span: trace.Span, parent_span_id: bytes, start_ns: int) -> None:
-        context = span.get_span_context()
+    def __init__(self, span: trace.Span, context: trace.SpanContext, parent_span_id: bytes, start_ns: int) -> None:
         self.span = span
-        self.trace_id = context.trace_id.to_bytes(16, "big")
+        self.context = context
         self.span_id = context.span_id.to_bytes(8, "big")
-        self.flags = int(context.trace_flags)
-        self.trace_state = context.trace_state.to_header() if context.trace_state else ""
         self.parent_span_id = parent_span_id
         self.start_ns = start_ns
+
+    @property
+    def trace_id(self) -> bytes:
+        """The 16 bytes of its trace's id."""
+        return self.context.trace_id.to_bytes(16, "big")
+
+    @property
+    def flags(self) -> int:
+        """The W3C trace flags."""
+        return int(self.context.trace_flags)
+
+    @property
+    def trace_state(self) -> str:
+        """The W3C trace state, as a header."""
+        return self.context.trace_state.to_header() if self.context.trace_state else ""
 
     def end(self, end_ns: int, *, error_type: str, attributes: Mapping[str, Any]) -> None:
         """Set the last attributes and the status, and end the span."""
         span = self.span
         if span.is_recording():
             if attributes:
-                span.set_attributes(dict(attributes))
+                span.set_attributes(attributes)
             if error_type:
                 span.set_attribute(semconv.ERROR_TYPE, error_type)
                 span.set_status(Status(StatusCode.ERROR, error_type))
@@ -62,22 +75,23 @@ class Tracing:
     ) -> LiveSpan | None:
         """Start a span below the current one, or below `parent` when the current one is of another trace.
 
-        Returns None when the service has no tracing.
+        `attributes` are the span's to keep. Returns None when the service has no tracing.
         """
-        if self._tracer is None:
-            self._tracer = trace.get_tracer(semconv.SCOPE_NAME, tracer_provider=self._provider)
-        here = otel_context.get_current()
+        tracer = self._tracer
+        if tracer is None:
+            tracer = self._tracer = trace.get_tracer(semconv.SCOPE_NAME, tracer_provider=self._provider)
+        here = _current_context()
         above = _current_span(here).get_span_context()
-        if parent is not None and above.trace_id != parent.span.get_span_context().trace_id:
+        if parent is not None and above.trace_id != parent.context.trace_id:
             here = _with_span(parent.span, here)
-            above = parent.span.get_span_context()
+            above = parent.context
         start_ns = _time_ns()
-        span = self._tracer.start_span(name, here, kind=kind, attributes=dict(attributes), start_time=start_ns)
+        span = tracer.start_span(name, here, kind, attributes, start_time=start_ns)
         context = span.get_span_context()
-        if not context.is_valid or context.span_id == above.span_id:
+        above_id = above.span_id
+        if context.span_id == above_id or not context.is_valid:
             return None
-        parent_id = above.span_id.to_bytes(8, "big") if above.is_valid else b""
-        return LiveSpan(span, parent_id, start_ns)
+        return LiveSpan(span, context, above_id.to_bytes(8, "big") if above_id else b"", start_ns)
 
     @staticmethod
     def current(live: LiveSpan) -> AbstractContextManager[None]:

@@ -8,15 +8,15 @@ silence.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
-from google.protobuf.message import DecodeError
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource as OtlpResource
-from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from otel_agent_replay import semconv
+from otel_agent_replay.boundary.http_call import head_facts
 from otel_agent_replay.export.model_facts import model_facts
 from otel_agent_replay.export.record_index import RecordIndex
+from otel_agent_replay.export.run_records import Parts, RunRecords, gather
 from otel_agent_replay.model import (
     AnswerSource,
     AttributeValue,
@@ -41,12 +41,24 @@ from otel_agent_replay.model import (
     SideEffect,
     Span,
 )
-from otel_agent_replay.otlp.spans import resource_from_otlp, spans_of
+from otel_agent_replay.otlp.spans import resource_from_otlp
 from otel_agent_replay.wire import convert
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
 _CLIENT, _INTERNAL = 3, 1  # OTLP SpanKind
 _STATUS_UNSET, _STATUS_ERROR = 0, 2  # OTLP StatusCode
+_OF_REQUEST = frozenset(
+    {
+        semconv.HTTP_METHOD,
+        semconv.URL_FULL,
+        semconv.SERVER_ADDRESS,
+        semconv.SERVER_PORT,
+        semconv.PROTOCOL,
+        semconv.OPERATION_NAME,
+        semconv.PROVIDER_NAME,
+        semconv.VERSION_TOOL_SCHEMA,
+    }
+)
 _OUTCOMES = {
     RunStatus.OK: OutcomeStatus.OK,
     RunStatus.ERROR: OutcomeStatus.ERROR,
@@ -55,88 +67,32 @@ _OUTCOMES = {
 }
 
 
-@dataclass(slots=True)
-class _Parts:
-    """The records of one node."""
-
-    begun: wire.NodeBegun | None = None
-    ended: wire.NodeEnded | None = None
-    partials: list[wire.PartialResult] = field(default_factory=list)
-    reads: list[Read] = field(default_factory=list)
+Origins = Callable[[bytes], RecordedRun | None]
 
 
-@dataclass(slots=True)
-class _Records:
-    """The records of one run."""
+def recorded_run(index: RecordIndex, run_id: bytes, origins: Origins = lambda _: None) -> RecordedRun:
+    """Return the run `run_id`, whose begin lies in `index`. Raises ValueError when it does not.
 
-    begun: wire.RunBegun
-    header: wire.SegmentHeader
-    ended: wire.RunEnded | None = None
-    nodes: dict[bytes, _Parts] = field(default_factory=dict)
-    foreign: dict[tuple[bytes, bytes], Span] = field(default_factory=dict)
-    losses: list[Loss] = field(default_factory=list)
-
-    def of(self, span_id: bytes) -> _Parts:
-        """Return the parts of a node."""
-        parts = self.nodes.get(span_id)
-        if parts is None:
-            parts = self.nodes[span_id] = _Parts()
-        return parts
-
-
-def recorded_run(index: RecordIndex, run_id: bytes) -> RecordedRun:
-    """Return the run `run_id`, whose begin lies in `index`. Raises ValueError when it does not."""
-    records = _gather(index, run_id)
-    return _Assembly(index, records).run()
-
-
-def foreign_spans(message: wire.ForeignSpan) -> list[Span]:
-    """Return the spans of a record. Raises DecodeError."""
-    return list(spans_of(ResourceSpans.FromString(message.resource_spans)))
-
-
-def _gather(index: RecordIndex, run_id: bytes) -> _Records:
-    run = index.runs[run_id]
-    read = [(place[0], index.record_at(place)) for place in run.places]
-    begun = next(((number, record.run_begun) for number, record in read if record.HasField("run_begun")), None)
-    if begun is None:
-        raise ValueError(f"run {run_id.hex()} has no begin in these segments")
-    records = _Records(begun[1], index.segments[begun[0]].header or wire.SegmentHeader())
-    for _, record in read:
-        which = record.WhichOneof("record")
-        if which == "node_begun":  # a later begin replaces the earlier: a streamed request is known only later
-            records.of(record.node_begun.span_id).begun = record.node_begun
-        elif which == "node_ended":
-            parts = records.of(record.node_ended.span_id)
-            parts.ended = parts.ended or record.node_ended
-        elif which == "partial":
-            records.of(record.partial.span_id).partials.append(record.partial)
-        elif which == "reads":
-            records.of(record.reads.span_id).reads.extend(map(convert.read_from_wire, record.reads.reads))
-        elif which == "run_ended":
-            records.ended = records.ended or record.run_ended
-        elif which == "loss":
-            records.losses.append(convert.loss_from_wire(record.loss))
-        elif which == "foreign":
-            _add_foreign(records, record.foreign)
-    return records
-
-
-def _add_foreign(records: _Records, message: wire.ForeignSpan) -> None:
-    try:
-        for span in foreign_spans(message):
-            records.foreign.setdefault((span.trace_id, span.span_id), span)
-    except DecodeError as error:
-        records.losses.append(Loss(LossReason.UNPARSABLE, "foreign span", 1, str(error), records.begun.run_id))
+    `origins(run_id)` gives a run that another one repeats, None when it cannot be had: a replay writes only what
+    differs from its tape.
+    """
+    records = gather(index, run_id)
+    origin = origins(records.begun.origin_run_id) if records.begun.origin_run_id else None
+    return _Assembly(index, records, origin).run()
 
 
 class _Assembly:
     """One run being put together."""
 
-    def __init__(self, index: RecordIndex, records: _Records) -> None:
+    def __init__(self, index: RecordIndex, records: RunRecords, origin: RecordedRun | None) -> None:
         self._bodies = index.bodies
         self._records = records
+        self._origin = origin
+        self._tape = {} if origin is None else {node.step: node for node in origin.nodes if node.step is not None}
+        self._without_tape = 0
         self._partial_bodies: dict[bytes, bytes] = {}
+        self._models: set[str] = set()
+        self._tool_schemas: set[str] = set()
         header = records.header
         self._resource = _resource(header)
         self._scope = InstrumentationScope(semconv.SCOPE_NAME, header.recorder_version)
@@ -146,7 +102,7 @@ class _Assembly:
     def run(self) -> RecordedRun:
         records = self._records
         begun = records.begun
-        root_parts = records.nodes.pop(begun.span_id, _Parts())
+        root_parts = records.nodes.pop(begun.span_id, Parts())
         nodes = sorted(
             ((parts.begun, parts) for parts in records.nodes.values() if parts.begun is not None),
             key=lambda pair: pair[0].sequence,
@@ -162,18 +118,23 @@ class _Assembly:
             key=lambda span: (span.start_ns, span.span_id),
         )
         spans += [RecordedSpan(span) for span in foreign]
+        if self._without_tape:
+            detail = "what was answered as recorded is kept by digest only: the run it repeats is not in this lake"
+            loss = Loss(LossReason.NOT_COVERED, "recorded answer", self._without_tape, detail, begun.run_id)
+            records.losses.append(loss)
         return RecordedRun(self._facts(), tuple(spans), self._payload_reader(), tuple(records.losses))
 
     def _payload_reader(self) -> Callable[[bytes], bytes | None]:
-        bodies, partial = self._bodies, self._partial_bodies
+        bodies, partial, origin = self._bodies, self._partial_bodies, self._origin
 
         def payload(digest: bytes) -> bytes | None:
             data = bodies.payload(digest)
-            return partial.get(digest) if data is None else data
+            data = partial.get(digest) if data is None else data
+            return origin.payload(digest) if data is None and origin is not None else data
 
         return payload
 
-    def _without_begin(self, span_id: bytes, parts: _Parts, root: _Parts) -> None:
+    def _without_begin(self, span_id: bytes, parts: Parts, root: Parts) -> None:
         """Count a node whose begin could not be written; its bulk reads go to the root, to be seen there."""
         run_id = self._records.begun.run_id
         detail = "its begin was never written"
@@ -188,7 +149,7 @@ class _Assembly:
 
     def _facts(self) -> Run:
         begun, ended, header = self._records.begun, self._records.ended, self._records.header
-        learnt: Sequence[wire.Version] = () if ended is None else ended.versions
+        learnt = [*self._learnt(), *(() if ended is None else ended.versions)]
         coverage = () if ended is None else tuple(map(convert.coverage_from_wire, ended.coverage))
         return Run(
             run_id=begun.run_id,
@@ -215,7 +176,12 @@ class _Assembly:
             quirks=tuple(header.quirks),
         )
 
-    def _root(self, parts: _Parts) -> RecordedSpan:
+    def _learnt(self) -> list[wire.Version]:
+        """Return the versions that the model calls tell: what was asked, and with which tools."""
+        told = (("model_route", self._models), ("tool_schema", self._tool_schemas))
+        return [wire.Version(name=name, value=",".join(sorted(found))) for name, found in told if found]
+
+    def _root(self, parts: Parts) -> RecordedSpan:
         begun, ended = self._records.begun, self._records.ended
         status = self._status()
         attributes: dict[str, AttributeValue] = {
@@ -263,31 +229,24 @@ class _Assembly:
 
     # --- a node ---
 
-    def _node(self, begun: wire.NodeBegun, parts: _Parts) -> RecordedSpan:
+    def _node(self, begun: wire.NodeBegun, parts: Parts) -> RecordedSpan:
         kind = Kind(begun.kind)
         path = (*self._parent_path(begun), f"{begun.kind}:{begun.name}#{begun.occurrence}")
         self._paths[begun.span_id] = path
-        begun_attributes = convert.attributes_from_wire(begun.attributes)
-        call = self._call(kind, begun, begun_attributes)
-        outcome = self._outcome(parts)
-        ended = parts.ended
-        pending = outcome.status is OutcomeStatus.PENDING
-        attributes = {**begun_attributes, **outcome.attributes}
-        if outcome.head is not None:
-            attributes[semconv.HTTP_STATUS] = outcome.head.status
-        if outcome.closed_early:
-            attributes[semconv.CLOSED_EARLY] = True
-        if ended is not None and ended.error_type:
-            attributes[semconv.ERROR_TYPE] = ended.error_type
-        if kind is Kind.MODEL and call is not None:
-            attributes.update(self._model_facts(call, outcome, begun))
+        taped = self._taped(begun, parts.ended)
+        call = self._call(kind, begun, taped)
+        outcome = self._outcome(parts, taped)
+        attributes = {**convert.attributes_from_wire(begun.attributes), **outcome.attributes}
+        if call is not None and call.head is not None:
+            call, attributes = self._with_facts(call, outcome, attributes, begun)
+        attributes.update(_ending(parts.ended, outcome))
         node = Node(
             run_id=begun.run_id,
             kind=kind,
             name=begun.name,
             path=path,
             sequence=begun.sequence,
-            end_sequence=0 if ended is None else ended.end_sequence,
+            end_sequence=0 if parts.ended is None else parts.ended.end_sequence,
             step=begun.step or None,
             side_effect=SideEffect(begun.side_effect) if begun.side_effect else SideEffect.NONE,
             source=AnswerSource(begun.source) if begun.source else AnswerSource.LIVE,
@@ -298,18 +257,43 @@ class _Assembly:
             origin_step=begun.origin_step or None,
             key_id=self._records.begun.key_id,
         )
-        span = self._span(
-            begun.span_id,
-            begun.parent_span_id,
-            begun.span_name or begun.name,
-            (begun.time_ns, 0 if ended is None or pending else ended.time_ns),
-            attributes,
-        )
+        return RecordedSpan(self._node_span(kind, begun, parts.ended, outcome, attributes), node)
+
+    def _node_span(
+        self,
+        kind: Kind,
+        begun: wire.NodeBegun,
+        ended: wire.NodeEnded | None,
+        outcome: Outcome,
+        attributes: dict[str, AttributeValue],
+    ) -> Span:
+        name = begun.span_name
+        if not name and kind is Kind.MODEL:
+            operation = attributes.get(semconv.OPERATION_NAME, begun.name)
+            name = f"{operation} {attributes.get(semconv.REQUEST_MODEL, '')}".rstrip()
+        pending = ended is None or outcome.status is OutcomeStatus.PENDING
+        times = (begun.time_ns, 0 if ended is None or pending else ended.time_ns)
+        span = self._span(begun.span_id, begun.parent_span_id, name or begun.name, times, attributes)
         if kind in (Kind.MODEL, Kind.HTTP):
             span = replace(span, kind=_CLIENT)
         if outcome.status is OutcomeStatus.ERROR and ended is not None:
             span = replace(span, status_code=_STATUS_ERROR, status_message=ended.error_message)
-        return RecordedSpan(span, node)
+        return span
+
+    def _with_facts(
+        self, call: Call, outcome: Outcome, attributes: dict[str, AttributeValue], begun: wire.NodeBegun
+    ) -> tuple[Call, dict[str, AttributeValue]]:
+        """Read what an HTTP exchange says of itself: the recorder leaves that to us."""
+        if call.head is not None:
+            attributes = {**attributes, **head_facts(call.head.method, call.head.url)}
+        if call.kind is Kind.MODEL:
+            attributes.update(self._model_facts(call, outcome, begun))
+        asked = {name: value for name, value in attributes.items() if _is_of_request(name)}
+        for name, learnt in ((semconv.REQUEST_MODEL, self._models), (semconv.VERSION_TOOL_SCHEMA, self._tool_schemas)):
+            value = attributes.get(name)
+            if isinstance(value, str):
+                learnt.add(value)
+        return replace(call, attributes={**call.attributes, **asked}), attributes
 
     def _parent_path(self, begun: wire.NodeBegun) -> tuple[str, ...]:
         path = self._paths.get(begun.parent_node or begun.parent_span_id)
@@ -320,7 +304,17 @@ class _Assembly:
             return self._root_path
         return path
 
-    def _call(self, kind: Kind, begun: wire.NodeBegun, attributes: dict[str, AttributeValue]) -> Call | None:
+    def _taped(self, begun: wire.NodeBegun, ended: wire.NodeEnded | None) -> Node | None:
+        """Return the recorded node that one of a replay repeats, when its own records refer to it."""
+        if not begun.as_recorded and (ended is None or not ended.as_recorded):
+            return None
+        taped = self._tape.get(begun.origin_step)
+        self._without_tape += taped is None
+        return taped
+
+    def _call(self, kind: Kind, begun: wire.NodeBegun, taped: Node | None) -> Call | None:
+        if begun.as_recorded and taped is not None and taped.call is not None:
+            return taped.call
         exchange = begun.exchange
         request = self._payload(begun.request_digest, exchange.request_media_type, exchange.request_size)
         if request is None:
@@ -331,13 +325,15 @@ class _Assembly:
             name=begun.name,
             side_effect=SideEffect(begun.side_effect) if begun.side_effect else SideEffect.NONE,
             request=request,
-            attributes=attributes,
+            attributes=convert.attributes_from_wire(begun.attributes),
         )
 
-    def _outcome(self, parts: _Parts) -> Outcome:
+    def _outcome(self, parts: Parts, taped: Node | None) -> Outcome:
         ended = parts.ended
         if ended is None:
             return self._partial_outcome(Outcome(OutcomeStatus.PENDING), parts)
+        if ended.as_recorded and taped is not None and taped.outcome is not None:
+            return taped.outcome
         exchange = ended.exchange
         outcome = convert.outcome_from_wire(
             exchange,
@@ -345,11 +341,15 @@ class _Assembly:
             result=self._payload(ended.result_digest, exchange.result_media_type, exchange.result_size),
             attributes=convert.attributes_from_wire(ended.attributes),
         )
+        if not parts.partials:
+            return outcome
         if outcome.status is OutcomeStatus.PENDING and outcome.result is None:
             return self._partial_outcome(outcome, parts)
-        return outcome
+        if outcome.result is not None:  # a long body, all of which came in parts
+            self._partial_bodies[outcome.result.digest] = b"".join(part.data for part in parts.partials)
+        return replace(outcome, chunks=_joined(parts.partials))
 
-    def _partial_outcome(self, outcome: Outcome, parts: _Parts) -> Outcome:
+    def _partial_outcome(self, outcome: Outcome, parts: Parts) -> Outcome:
         """Add what had come of a body when its crossing was cut off."""
         if not parts.partials:
             return outcome
@@ -410,6 +410,22 @@ def _resource(header: wire.SegmentHeader) -> Resource:
     if header.resource:
         return resource_from_otlp(OtlpResource.FromString(header.resource))
     return Resource({semconv.SERVICE_NAME: header.service} if header.service else {})
+
+
+def _ending(ended: wire.NodeEnded | None, outcome: Outcome) -> dict[str, AttributeValue]:
+    """Return what a node's end puts on its span."""
+    facts: dict[str, AttributeValue] = {}
+    if outcome.head is not None:
+        facts[semconv.HTTP_STATUS] = outcome.head.status
+    if outcome.closed_early:
+        facts[semconv.CLOSED_EARLY] = True
+    if ended is not None and ended.error_type:
+        facts[semconv.ERROR_TYPE] = ended.error_type
+    return facts
+
+
+def _is_of_request(name: str) -> bool:
+    return name.startswith("gen_ai.request.") or name in _OF_REQUEST
 
 
 def _in_order(reads: list[Read]) -> tuple[Read, ...]:

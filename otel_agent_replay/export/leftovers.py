@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
-from otel_agent_replay.export.assemble import foreign_spans
 from otel_agent_replay.export.record_index import RecordIndex
+from otel_agent_replay.export.run_records import foreign_spans
 from otel_agent_replay.model import Loss, LossReason, RecordedRun, RecordedSpan, Run, Span
 from otel_agent_replay.wire import convert
 

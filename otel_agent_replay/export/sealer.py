@@ -143,6 +143,7 @@ class _Sealing:
         self._lake = lake
         self._state = SealState.load(lake)
         self._report = SealReport()
+        self._origins: dict[bytes, RecordedRun | None] = {}
 
     def seal(self, *, only_closed: bool) -> SealReport:
         self._finish_what_was_begun()
@@ -207,10 +208,20 @@ class _Sealing:
 
     def _assembled(self, index: RecordIndex, run_id: bytes) -> RecordedRun | None:
         try:
-            return recorded_run(index, run_id)
+            return recorded_run(index, run_id, self._origin)
         except Exception as error:
             self._report.failed.append((run_id.hex(), f"{type(error).__name__}: {error}"))
             return None
+
+    def _origin(self, run_id: bytes) -> RecordedRun | None:
+        """Return a run that a replay repeats, out of this lake."""
+        from otel_agent_replay.lake.catalog import Lake
+
+        if run_id not in self._origins:
+            catalog = Lake(self._lake)
+            self._origins.clear()  # the replays of one run follow each other
+            self._origins[run_id] = catalog.load(run_id) if catalog.has(run_id) else None
+        return self._origins[run_id]
 
     def _publish_rest(self, step: Step, index: RecordIndex) -> None:
         from otel_agent_replay.lake.writer import write_runs

@@ -25,14 +25,15 @@ _MOST_COMPARED = 8  # how many candidates' requests are compared in full
 class TapeAnswer:
     """The recorded outcome of one crossing and its turn in the completion order; implements `crossing.Answer`."""
 
-    __slots__ = ("_ended", "_entry", "_playback", "origin_step", "outcome")
+    __slots__ = ("_ended", "_entry", "_playback", "origin_step", "outcome", "same_request")
 
-    def __init__(self, playback: Playback, entry: Entry, outcome: Outcome) -> None:
+    def __init__(self, playback: Playback, entry: Entry, outcome: Outcome, *, same_request: bool) -> None:
         self._playback = playback
         self._entry = entry
         self._ended = False
         self.outcome = outcome
         self.origin_step = entry.node.step
+        self.same_request = same_request
 
     def settle(self) -> None:
         """Block until the recorded order allows this answer to end. Raises the interrupt of a stopped replay."""
@@ -73,17 +74,18 @@ class Playback:
         if self.interrupt is not None:
             raise self.interrupt
         parent = place.path[:-1]
-        entry = self.tape.take(parent, call, strand_label)
+        entry, same_request = self.tape.take(parent, call, strand_label), True
         if entry is None:
             entry = self._near(parent, call)
             if entry is None:
                 return None
+            same_request = entry.call.digest == call.digest
         try:
             outcome = self.tape.outcome(entry) if entry.node.outcome is not None else _PENDING
         except (MissingPayload, DamagedRecording) as error:
             raise self.stop(TapeUnreadable(entry.node.step, str(error))) from error
         self.order.began(entry)
-        return TapeAnswer(self, entry, outcome)
+        return TapeAnswer(self, entry, outcome, same_request=same_request)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return the next recorded bulk read of that name there, or None."""

@@ -169,8 +169,12 @@ def chunking_to_wire(chunks: Sequence[Chunk]) -> exchange_pb2.Chunking:
     deltas = []
     last = 0
     for chunk in chunks:
-        deltas.append(max(chunk.after_ns - last, 0))
-        last = max(chunk.after_ns, last)
+        after_ns = chunk.after_ns
+        if after_ns > last:
+            deltas.append(after_ns - last)
+            last = after_ns
+        else:
+            deltas.append(0)
     return exchange_pb2.Chunking(sizes=[chunk.size for chunk in chunks], after_ns_delta=deltas)
 
 
@@ -222,6 +226,11 @@ def call_to_wire(call: Call, into: exchange_pb2.Exchange | None = None) -> excha
     message = exchange_pb2.Exchange() if into is None else into
     if call.head is not None:
         message.request.CopyFrom(request_head_to_wire(call.head))
+    return call_beside_head_to_wire(call, message)
+
+
+def call_beside_head_to_wire(call: Call, message: exchange_pb2.Exchange) -> exchange_pb2.Exchange:
+    """Return `message` with the request side but for its head."""
     message.idempotency_key = text_to_wire(call.idempotency_key)
     message.request_media_type = call.request.media_type
     message.request_size = call.request.size
@@ -260,6 +269,11 @@ def outcome_to_wire(outcome: Outcome, into: exchange_pb2.Exchange | None = None)
     message = exchange_pb2.Exchange() if into is None else into
     if outcome.head is not None:
         message.response.CopyFrom(response_head_to_wire(outcome.head))
+    return outcome_beside_head_to_wire(outcome, message)
+
+
+def outcome_beside_head_to_wire(outcome: Outcome, message: exchange_pb2.Exchange) -> exchange_pb2.Exchange:
+    """Return `message` with the response side but for its head."""
     if outcome.chunks:
         message.chunking.CopyFrom(chunking_to_wire(outcome.chunks))
     if outcome.trailers:

@@ -26,6 +26,8 @@ class Recorded:
 class MemoryObserver:
     """Keeps every crossing with its outcome, in order of their ends."""
 
+    wants_facts = True
+
     def __init__(self):
         self.begun: list[Crossing] = []
         self.exchanges: list[Recorded] = []

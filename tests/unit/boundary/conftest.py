@@ -22,6 +22,8 @@ _asyncio_sleep = asyncio.sleep
 class Observer:
     """Keeps reads by place and ended crossings by path."""
 
+    wants_facts = True
+
     def __init__(self):
         self.reads = []
         self.crossings = []

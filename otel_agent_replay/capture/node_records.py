@@ -1,0 +1,261 @@
+"""The records of one run's nodes, serialised: what never changes among like crossings once, the rest each time.
+
+Owns which of a node's facts are written and in which form. What follows from heads and bodies (the `gen_ai.*` and
+`http.*` facts, a model call's span name) is not written: the sealer reads it there, unless no bodies are kept. A
+replay's crossing that was answered as recorded is written as a reference to its tape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary.crossing import Crossing, Place
+from otel_agent_replay.capture.span_facts import span_name
+from otel_agent_replay.model import AnswerSource, Call, Kind, MediaType, Outcome, OutcomeStatus, SideEffect
+from otel_agent_replay.wire import convert, joined
+from otel_agent_replay.wire.text import text_to_wire
+from otel_agent_replay.wire.v1 import exchange_pb2
+from otel_agent_replay.wire.v1 import journal_pb2 as wire
+
+SMALL = 1_024
+"""Bytes; a payload up to this size lies in its node's own record, a larger one is a record of its own."""
+
+_NODE_BEGUN = wire.Record.NODE_BEGUN_FIELD_NUMBER
+_NODE_ENDED = wire.Record.NODE_ENDED_FIELD_NUMBER
+_BEGUN_EXCHANGE = wire.NodeBegun.EXCHANGE_FIELD_NUMBER
+_ENDED_EXCHANGE = wire.NodeEnded.EXCHANGE_FIELD_NUMBER
+_REQUEST_HEAD = exchange_pb2.Exchange.REQUEST_FIELD_NUMBER
+_RESPONSE_HEAD = exchange_pb2.Exchange.RESPONSE_FIELD_NUMBER
+_VALUE = MediaType.VALUE.value
+_MOST_SHAPES = 512
+_NOTHING: Mapping[str, Any] = {}
+
+
+class Shape:
+    """What like crossings share: a part of their begin's record, and what is on each one's span.
+
+    `attributes` are those it was made for.
+    """
+
+    __slots__ = ("attributes", "begun", "facts", "media_type", "span_name")
+
+    def __init__(
+        self, attributes: Mapping[str, Any], begun: bytes, name: str, facts: Mapping[str, Any], media_type: str
+    ) -> None:
+        self.attributes = attributes
+        self.begun = begun
+        self.span_name = name
+        self.facts = facts
+        self.media_type = media_type
+
+
+class NodeRecords:
+    """Writes the nodes of the run `run_id`. `bodies` tells whether bodies are kept; `marks` go on every span."""
+
+    def __init__(self, run_id: bytes, *, bodies: bool, marks: Mapping[str, Any]) -> None:
+        self._run_id = run_id
+        self._bodies = bodies
+        self._marks = marks
+        self._shapes: dict[tuple[Kind, str, SideEffect | None, AnswerSource | None, object], Shape] = {}
+        record = wire.Record()
+        record.node_ended.run_id = run_id
+        record.node_ended.status = OutcomeStatus.OK._value_
+        record.node_ended.exchange.result_media_type = _VALUE
+        self._ended_value = record.SerializeToString()
+
+    # --- begins ---
+
+    def shape(self, place: Place, call: Call, source: AnswerSource) -> Shape:
+        """Return what this crossing shares with its like."""
+        attributes = call.attributes
+        if call.head is None:
+            key = (call.kind, call.name, call.side_effect, source, None)
+        else:
+            protocol = attributes.get(semconv.PROTOCOL)
+            key = (call.kind, call.name, call.side_effect, source, protocol)
+            attributes = _NOTHING if protocol is None else {semconv.PROTOCOL: protocol}
+        shape = self._shapes.get(key)
+        if shape is None or shape.attributes != attributes or shape.media_type != call.request.media_type:
+            if len(self._shapes) >= _MOST_SHAPES:
+                self._shapes.clear()
+            shape = self._shapes[key] = self._made(place, attributes, call, source)
+        return shape
+
+    def scope(self, place: Place, attributes: Mapping[str, Any]) -> Shape:
+        """Return the same for a scope."""
+        return self._made(place, attributes, None, None)
+
+    def _made(
+        self, place: Place, attributes: Mapping[str, Any], call: Call | None, source: AnswerSource | None
+    ) -> Shape:
+        record = wire.Record()
+        begun = record.node_begun
+        begun.run_id = self._run_id
+        begun.kind = place.kind._value_
+        begun.name = text_to_wire(place.name)
+        begun.attributes.extend(convert.attributes_to_wire(attributes))
+        facts = {**attributes, semconv.KIND: place.kind._value_}
+        name = span_name(place, attributes)
+        if place.kind is not Kind.MODEL:
+            begun.span_name = text_to_wire(name)
+        media_type = ""
+        if call is not None and source is not None:
+            media_type = call.request.media_type
+            begun.side_effect = call.side_effect._value_
+            begun.source = source._value_
+            begun.exchange.request_media_type = media_type
+            facts[semconv.SIDE_EFFECT] = call.side_effect._value_
+            if source is not AnswerSource.LIVE:
+                facts[semconv.SOURCE] = source._value_
+        facts.update(self._marks)
+        return Shape(attributes, record.SerializeToString(), name, facts, media_type)
+
+    def begun(
+        self, crossing: Crossing, shape: Shape, ids: tuple[bytes, bytes, bytes], time_ns: int, strand: str
+    ) -> tuple[bytes, bool]:
+        """Return the record of a crossing's begin, and whether the request's bytes, where kept, are wanted beside it.
+
+        `ids` are the node's span id, that of its span's parent, and that of the node of ours around it.
+        """
+        call, answer = crossing.call, crossing.answer
+        record = self._begin(crossing.place, ids, time_ns)
+        begun = record.node_begun
+        request = call.request
+        begun.request_digest = request.digest
+        if strand:
+            begun.strand = strand
+        if answer is not None:
+            if answer.origin_step is not None:
+                begun.origin_step = answer.origin_step
+            if answer.same_request:
+                begun.as_recorded = True
+                return shape.begun + record.SerializeToString(), False
+        data = request.data
+        wanted = self._bodies and data is not None
+        if wanted and data is not None and len(data) <= SMALL:
+            begun.request_data = data
+            wanted = False
+        elif not wanted:
+            begun.exchange.request_size = request.size
+        head = call.head
+        if head is not None and not self._bodies:
+            begun.attributes.extend(convert.attributes_to_wire(call.attributes))
+            begun.span_name = text_to_wire(span_name(crossing.place, call.attributes))
+        if call.notes or call.idempotency_key or not call.round_trips:
+            convert.call_beside_head_to_wire(call, begun.exchange)
+        if head is None:
+            return shape.begun + record.SerializeToString(), wanted
+        exchange = joined.field(_BEGUN_EXCHANGE, joined.field(_REQUEST_HEAD, joined.request_head(head)))
+        return shape.begun + record.SerializeToString() + joined.field(_NODE_BEGUN, exchange), wanted
+
+    def entered(self, place: Place, shape: Shape, ids: tuple[bytes, bytes, bytes], time_ns: int) -> bytes:
+        """Return the record of a scope's begin."""
+        return shape.begun + self._begin(place, ids, time_ns).SerializeToString()
+
+    @staticmethod
+    def _begin(place: Place, ids: tuple[bytes, bytes, bytes], time_ns: int) -> wire.Record:
+        record = wire.Record()
+        begun = record.node_begun
+        span_id, parent_span_id, parent_node = ids
+        begun.span_id = span_id
+        begun.parent_span_id = parent_span_id
+        if parent_node != parent_span_id:
+            begun.parent_node = parent_node
+        begun.occurrence = place.occurrence
+        if place.step is not None:
+            begun.step = place.step
+        begun.sequence = place.sequence
+        begun.time_ns = time_ns
+        return record
+
+    # --- ends ---
+
+    def ended(
+        self, crossing: Crossing, outcome: Outcome, span_id: bytes, time_ns: int, end_sequence: int
+    ) -> tuple[bytes, bool]:
+        """Return the record of a crossing's end, and whether the result's bytes, where kept, are wanted beside it."""
+        record = wire.Record()
+        ended = record.node_ended
+        ended.span_id = span_id
+        ended.time_ns = time_ns
+        ended.end_sequence = end_sequence
+        result = outcome.result
+        if result is not None:
+            ended.result_digest = result.digest
+        answer = crossing.answer
+        if answer is not None and outcome is answer.outcome and answer.origin_step is not None:
+            ended.run_id = self._run_id
+            ended.status = outcome.status._value_
+            ended.as_recorded = True
+            self._add_error(ended, outcome)
+            return record.SerializeToString(), False
+        data = None if result is None else result.data
+        wanted = self._bodies and data is not None
+        if wanted and data is not None and len(data) <= SMALL:
+            ended.result_data = data
+            wanted = False
+        if self._is_plain(outcome):
+            return self._ended_value + record.SerializeToString(), wanted
+        return self._ended_in_full(record, outcome), wanted
+
+    def left(
+        self,
+        span_id: bytes,
+        time_ns: int,
+        end_sequence: int,
+        error: BaseException | None,
+        attributes: Mapping[str, Any],
+    ) -> bytes:
+        """Return the record of a scope's end."""
+        record = wire.Record()
+        ended = record.node_ended
+        ended.run_id = self._run_id
+        ended.span_id = span_id
+        ended.time_ns = time_ns
+        ended.end_sequence = end_sequence
+        ended.status = (OutcomeStatus.OK if error is None else OutcomeStatus.ERROR)._value_
+        if error is not None:
+            ended.error_type = text_to_wire(type(error).__qualname__)
+        ended.attributes.extend(convert.attributes_to_wire(attributes))
+        return record.SerializeToString()
+
+    def _is_plain(self, outcome: Outcome) -> bool:
+        """Whether it is a typed value, kept whole, and nothing else."""
+        result = outcome.result
+        return (
+            self._bodies
+            and result is not None
+            and outcome.status is OutcomeStatus.OK
+            and outcome.head is None
+            and outcome.failure is None
+            and outcome.round_trips
+            and outcome.exact
+            and not outcome.notes
+            and not outcome.closed_early
+            and not outcome.attributes
+            and result.media_type == _VALUE
+            and result.data is not None
+        )
+
+    def _ended_in_full(self, record: wire.Record, outcome: Outcome) -> bytes:
+        ended = record.node_ended
+        ended.run_id = self._run_id
+        ended.status = outcome.status._value_
+        convert.outcome_beside_head_to_wire(outcome, ended.exchange)
+        if outcome.head is None or not self._bodies:
+            ended.attributes.extend(convert.attributes_to_wire(outcome.attributes))
+        self._add_error(ended, outcome)
+        head = outcome.head
+        if head is None:
+            return record.SerializeToString()
+        exchange = joined.field(_ENDED_EXCHANGE, joined.field(_RESPONSE_HEAD, joined.response_head(head)))
+        return record.SerializeToString() + joined.field(_NODE_ENDED, exchange)
+
+    @staticmethod
+    def _add_error(ended: wire.NodeEnded, outcome: Outcome) -> None:
+        failure = outcome.failure
+        if failure is not None:
+            ended.error_type = text_to_wire(failure.type.rpartition(":")[2])
+            ended.error_message = text_to_wire(failure.message)
