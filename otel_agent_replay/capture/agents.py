@@ -15,7 +15,7 @@ from otel_agent_replay.boundary.callers import count_as_application
 from otel_agent_replay.boundary.runs import RunFactory, RunRequest, run_factory
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.tools import Declaration
-from otel_agent_replay.capture.signatures import parameters_of
+from otel_agent_replay.capture.signatures import defaults_of, parameters_of
 from otel_agent_replay.model import CaptureLevel, Kind, MediaType, Payload, SideEffect
 from otel_agent_replay.payload.codec import encode
 
@@ -44,6 +44,7 @@ class AgentDeclaration:
         self.subject = subject
         self.capture = capture
         names, is_method = parameters_of(function)
+        self._defaults = defaults_of(function)
         self._call = Declaration(Kind.RUN, self.name, SideEffect.NONE, function, names, is_method)
         package = function.__module__.partition(".")[0]
         if package != _OURSELVES:  # the agents of our own demo count as they are
@@ -57,8 +58,8 @@ class AgentDeclaration:
             agent=self.name,
             entry=self.entry,
             input=Payload.of(encode(named).data, _VALUE),
-            thread_id=_text(self.thread_id, named, args, kwargs),
-            subject=_text(self.subject, named, args, kwargs),
+            thread_id=_text(self.thread_id, {**self._defaults, **named}, args, kwargs),
+            subject=_text(self.subject, {**self._defaults, **named}, args, kwargs),
             capture=self.capture,
             versions=self.versions,
         )
@@ -70,9 +71,8 @@ def _text(
     """Resolve a name: of a parameter, else the text itself; a function is asked with the call's arguments."""
     if given is None:
         return ""
-    if callable(given):
-        return str(given(*args, **kwargs))
-    return str(named.get(given, given))
+    found = given(*args, **kwargs) if callable(given) else named.get(given, given)
+    return "" if found is None else str(found)
 
 
 def wrap(declaration: AgentDeclaration) -> Callable[..., Any]:

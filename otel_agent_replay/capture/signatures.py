@@ -1,4 +1,4 @@
-"""Parameter names of a decorated function, read once when it is decorated."""
+"""Parameters of a decorated function, read once when it is decorated."""
 
 from __future__ import annotations
 
@@ -18,3 +18,12 @@ def parameters_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
     names = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
     is_method = bool(names) and names[0] in {"self", "cls"} and "." in getattr(function, "__qualname__", "")
     return tuple(names[1:] if is_method else names), is_method
+
+
+def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
+    """Return the defaults of the function's parameters by name."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return {}
+    return {parameter.name: parameter.default for parameter in parameters if parameter.default is not parameter.empty}

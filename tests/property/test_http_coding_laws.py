@@ -14,16 +14,18 @@ from otel_agent_replay.payload.redaction import Redaction
 
 RULES = Redaction.default(key=b"k" * 32)
 SECRET = b"sk-" + b"s3cr3tk3y" * 4
+
+
+def _raw_deflate(data):
+    packer = zlib.compressobj(wbits=-15)
+    return packer.compress(data) + packer.flush()
+
+
 PACK = {
     "gzip": lambda data: gzip.compress(data, mtime=0),
     "deflate": zlib.compress,
-    "raw deflate": lambda data: raw_deflate(data),
+    "raw deflate": _raw_deflate,
 }
-
-
-def raw_deflate(data):
-    packer = zlib.compressobj(wbits=-15)
-    return packer.compress(data) + packer.flush()
 
 
 def cut(data, places):
