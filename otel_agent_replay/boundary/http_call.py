@@ -88,6 +88,7 @@ def call_of(redaction: Redaction, request: SentRequest, *, facts: bool = True) -
     if content_type[:10].lower() == "multipart/":
         body, headers = _with_fixed_boundary(body, headers, content_type)
     media_type = media_type_of(content_type)
+    kept_headers = redaction.headers(headers)  # first: a key that they carry is then masked in the body too
     body = redaction.body(body, media_type)
     url = redaction.url(request.url)
     method = request.method.upper()
@@ -117,7 +118,7 @@ def call_of(redaction: Redaction, request: SentRequest, *, facts: bool = True) -
         name=name,
         side_effect=SideEffect.READ if is_read else SideEffect.WRITE,
         request=Payload.of(body, media_type),
-        head=HttpRequestHead(method, url, redaction.headers(headers)),
+        head=HttpRequestHead(method, url, kept_headers),
         attributes=attributes,
         idempotency_key=header(request.headers, "idempotency-key"),
         notes=(*request.notes, *notes),

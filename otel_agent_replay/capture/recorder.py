@@ -8,12 +8,12 @@ may raise into the host: each entry is guarded, a defect is logged once and coun
 from __future__ import annotations
 
 import logging
-import threading
 import time
+from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, Place, strand_label
@@ -61,7 +61,7 @@ class NodeRecord:
     def __init__(self, span_id: bytes, live: LiveSpan | None) -> None:
         self.span_id = span_id
         self.live = live
-        self.reads: list[Read] = []
+        self.reads: deque[Read] = deque()
 
 
 class Recorder:
@@ -96,8 +96,7 @@ class Recorder:
             marks[semconv.REPLAY] = True
         self._records = NodeRecords(run_id, bodies=level is not CaptureLevel.DIGEST, marks=marks)
         self._replay = replay
-        self._held: list[wire.Record | bytes] = []
-        self._lock = threading.Lock()
+        self._held: deque[wire.Record | bytes] = deque()
         self._complained = False
         self._open: dict[bytes, tuple[Place, Crossing | None]] = {}
 
@@ -201,9 +200,7 @@ class Recorder:
 
     def flush(self, place: Place) -> list[wire.Record | bytes]:
         """Return what is still held, the reads at `place` last: it is to be written before the run's end."""
-        with self._lock:
-            held, self._held = self._held, []
-        return [*held, *self._pending_reads(self._node(place))]
+        return [*_drained(self._held), *self._pending_reads(self._node(place))]
 
     def close_open(self) -> list[tuple[Place, Crossing | None]]:
         """Return what has begun and not ended, and forget it: the run is over."""
@@ -306,9 +303,7 @@ class Recorder:
     def _write(self, records: Sequence[wire.Record | bytes]) -> None:
         """Write what may hold bodies: at once, and behind what is held."""
         if self._replay:
-            with self._lock:
-                held, self._held = self._held, []
-            self.journal.append(*held, *records)
+            self.journal.append(*_drained(self._held), *records)
         elif records:
             self.journal.append(*records)
 
@@ -318,10 +313,9 @@ class Recorder:
             self._write(())
 
     def _pending_reads(self, node: NodeRecord) -> list[wire.Record | bytes]:
-        if not node.reads:
+        reads = _drained(node.reads)
+        if not reads:
             return []
-        with self._lock:
-            reads, node.reads = node.reads, []
         record = wire.Record()
         record.reads.run_id = self.run_id
         record.reads.span_id = node.span_id
@@ -335,3 +329,15 @@ class Recorder:
             _log.error("recording the %s failed; the agent goes on, the loss is counted", what, exc_info=error)
         detail = f"{type(error).__name__} at {'/'.join(place.path)}"
         self.lost(Loss(LossReason.INTERNAL, what, 1, detail))
+
+
+_Item = TypeVar("_Item")
+
+
+def _drained(items: deque[_Item]) -> list[_Item]:
+    """Take everything out. Other threads may append meanwhile: one at a time, nothing falls between."""
+    taken: list[_Item] = []
+    with suppress(IndexError):
+        while items:
+            taken.append(items.popleft())
+    return taken
