@@ -93,6 +93,9 @@ def main(arguments: list[str]) -> int:
         sys.path.insert(0, str(Path.cwd()))
     recorded = runs.only_target()
     function = load_entry(arguments[0])
+    if recorded.run.entry.startswith("__main__:"):
+        # Recorded as a script: its classes are known to the tape as the main module's.
+        sys.modules["__main__"] = sys.modules[arguments[0].partition(":")[0]]
     args, kwargs = recorded_arguments(recorded, function)
     call_entry(function, args, kwargs)
     return 0
