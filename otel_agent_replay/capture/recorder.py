@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, Place, strand_label
+from otel_agent_replay.capture.inline import Inline
 from otel_agent_replay.capture.node_records import NodeRecords, Shape
 from otel_agent_replay.capture.span_facts import call_facts, outcome_facts, span_kind, span_name
 from otel_agent_replay.capture.tracing import LiveSpan, Tracing
@@ -87,7 +88,7 @@ class Recorder:
         self.journal = journal
         self.tracing = tracing
         self.level = level
-        self.inline = inline
+        self.inline = Inline() if inline and level is not CaptureLevel.DIGEST else None
         self.history = BodyHistory()
         self.wants_facts = level is CaptureLevel.DIGEST
         self.versions: dict[str, str] = {}
@@ -143,6 +144,8 @@ class Recorder:
             partial.chunking.CopyFrom(convert.chunking_to_wire(chunks))
             partial.response.CopyFrom(convert.response_head_to_wire(head))
             self._write([record])
+            if self.inline is not None:
+                self.inline.part(partial.span_id, data)
         except Exception as error:
             self._failed("part of a body", crossing.place, error)
 
@@ -261,21 +264,11 @@ class Recorder:
         live = node.live
         if live is not None:
             facts = outcome_facts(outcome)
-            if self.inline:
-                facts.update(self._inline(crossing, outcome))
+            if self.inline is not None and live.span.is_recording():
+                facts.update(self.inline.ended(node.span_id, crossing.call, outcome))
             failure = outcome.failure
             error_type = "" if failure is None else failure.type.rpartition(":")[2]
             live.end(ended_ns, error_type=error_type, attributes=facts)
-
-    def _inline(self, crossing: Crossing, outcome: Outcome) -> dict[str, Any]:
-        heavy: dict[str, Any] = {}
-        if self.level is CaptureLevel.DIGEST:
-            return heavy
-        if crossing.call.request.data is not None:
-            heavy[semconv.REQUEST_BODY] = crossing.call.request.data
-        if outcome.result is not None and outcome.result.data is not None:
-            heavy[semconv.RESULT_BODY] = outcome.result.data
-        return heavy
 
     def _start(self, place: Place, above: NodeRecord, name: str, facts: Mapping[str, Any]) -> LiveSpan | None:
         """Start a node's span; None where the node above has none."""

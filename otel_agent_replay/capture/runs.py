@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, Protocol
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Place
@@ -17,6 +17,7 @@ from otel_agent_replay.boundary.policy import RECORD, Mode
 from otel_agent_replay.boundary.runs import RunRequest
 from otel_agent_replay.boundary.session import Answerer, Session
 from otel_agent_replay.capture import surroundings
+from otel_agent_replay.capture.inline import payload_attribute
 from otel_agent_replay.capture.recorder import JournalWriter, Recorder
 from otel_agent_replay.capture.span_facts import span_kind, span_name
 from otel_agent_replay.capture.tracing import LiveSpan, Tracing
@@ -138,6 +139,8 @@ class RecordingRuns:
         record = self._begin_record(request, session, recorder, live, origin_run_id)
         if stored is not None:
             record.run_begun.input_digest = stored.digest
+            if recorder.inline is not None and live is not None:
+                live.span.set_attributes(payload_attribute(semconv.REQUEST_BODY, stored))
         self._journal.append(*recorder.bodies(stored), record)
         self._observe_client_environment(session, recorder)
         session.open()
@@ -221,7 +224,10 @@ class RecordingRuns:
         self._journal.append(*recorder.flush(session.root), *recorder.bodies(stored), record)
         live = session.root.span.live
         if live is not None:
-            live.end(ended.time_ns, error_type=ended.error_type, attributes={semconv.RUN_STATUS: status.value})
+            facts: dict[str, Any] = {semconv.RUN_STATUS: status.value}
+            if recorder.inline is not None:
+                facts.update(payload_attribute(semconv.RESULT_BODY, stored))
+            live.end(ended.time_ns, error_type=ended.error_type, attributes=facts)
 
 
 def _redacted(request: RunRequest, redaction: Redaction) -> RunRequest:
