@@ -6,6 +6,7 @@ of ours is current in foreign code.
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
@@ -205,6 +206,7 @@ def _async_generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
                 yield item
             return
         items: list[Any] = []
+        left = False  # a consumer that leaves, or a loop that ends, may come as either of two exceptions
         try:
             item = await _resumed(run.session, inner.__anext__())
             while True:
@@ -212,17 +214,22 @@ def _async_generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
                 try:
                     sent = yield item
                 except GeneratorExit:
+                    left = True
                     await _resumed(run.session, inner.aclose())
                     run.succeed({"yielded": items, "closed": True})
                     raise
                 except BaseException as thrown:  # thrown in by the consumer
+                    left = isinstance(thrown, asyncio.CancelledError)
                     item = await _resumed(run.session, inner.athrow(thrown))
                 else:
                     item = await _resumed(run.session, inner.asend(sent))
         except StopAsyncIteration:
             run.succeed({"yielded": items, "returned": None})
         except BaseException as error:
-            run.fail(error)
+            if left and isinstance(error, (GeneratorExit, asyncio.CancelledError)):
+                run.succeed({"yielded": items, "closed": True})
+            else:
+                run.fail(error)
             raise
 
     return agent

@@ -9,9 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from otel_agent_replay.cli.main import main
+from otel_agent_replay.model import Kind
 from otel_agent_replay.testing import Reply, ScriptedProvider
 from otel_agent_replay.testing.replies import openai_chat, openai_chat_stream
-from tests.support.agents import Script, assert_same
+from tests.support.agents import Script, assert_same, nodes_of
 from tests.support.canaries import found_in, found_in_folder
 
 pytest.importorskip("httpx")
@@ -123,19 +124,24 @@ def server():
     return ScriptedProvider(script)
 
 
+def leaky_script(folder, provider, **environment):
+    planted = json.dumps(json.dumps(EVERY))
+    return Script(
+        folder,
+        SOURCE.replace("PLANTED_JSON", planted),
+        SERVER=provider.url,
+        DATABASE_PASSWORD=ALWAYS["environment"],
+        AGENT_REPLAY_HASH_KEY="a key for hashes",
+        **environment,
+    )
+
+
 class Planted:
     """The leaky agent recorded, searched before and after sealing, replayed, and shown by every command."""
 
     def __init__(self, folder, *, with_rules):
         with server() as provider:
-            planted = json.dumps(json.dumps({**ALWAYS, **BY_RULE, **UNPROTECTED}))
-            script = Script(
-                folder,
-                SOURCE.replace("PLANTED_JSON", planted),
-                SERVER=provider.url,
-                DATABASE_PASSWORD=ALWAYS["environment"],
-                AGENT_REPLAY_HASH_KEY="a key for hashes",
-            )
+            script = leaky_script(folder, provider)
             if with_rules:
                 rules = folder / "rules.json"
                 rules.write_text(json.dumps(RULES))
@@ -230,3 +236,15 @@ def test_the_services_backend_gets_no_secret_and_no_prompt(with_rules):
 def test_a_redacted_recording_replays_the_same(kind, request):
     """The same rules mask what is stored and what comes, so playback still matches everything."""
     assert_same(request.getfixturevalue(kind).verdict)
+
+
+def test_at_level_digest_nothing_that_was_said_is_written(tmp_path):
+    """With capture level `digest` not even the unprotected marker reaches a file, though the run is recorded."""
+    with server() as provider:
+        script = leaky_script(tmp_path, provider, AGENT_REPLAY_CAPTURE="digest")
+        script.run("--api-key", ALWAYS["command line"])
+    assert found_in_folder(script.lake, EVERY) == {}
+    script.seal()
+    assert found_in_folder(script.lake, EVERY) == {}
+    (run,) = script.runs()
+    assert len(nodes_of(script.load(run), Kind.MODEL)) == 3

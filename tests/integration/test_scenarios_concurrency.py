@@ -121,6 +121,17 @@ async def told():
         async for event in await one.chat.completions.create(model="m", messages=messages, stream=True):
             yield event.choices[0].delta.content or ""
 
+@replay.tool(side_effect="read")
+async def pages(book):
+    for number in range(5):
+        await asyncio.sleep(0.001)
+        yield f"page {number} of {book}"
+
+@replay.agent
+async def dropped():
+    async for page in pages("accounts"):
+        yield look_up(page, 1)
+
 @replay.agent
 def closed_half_way():
     for number, piece in enumerate(stream("a long story in many words")):
@@ -163,6 +174,10 @@ async def finish_in_another_task():
 async def tell():
     return [piece async for piece in told()]
 
+async def take_one_and_go():
+    async for page in dropped():
+        return page
+
 def close_half_way():
     agent = closed_half_way()
     found = [next(agent), next(agent)]
@@ -187,6 +202,7 @@ results = {
     "side_by_side": run_side_by_side(),
     "method": Desk("desk").answer("lamp"),
     "told": asyncio.run(tell()),
+    "dropped": asyncio.run(take_one_and_go()),
     "closed_half_way": close_half_way(),
     "finished_elsewhere": asyncio.run(finish_in_another_task()),
     "broken_stream": broken_stream(),
@@ -314,6 +330,15 @@ def test_a_generator_closed_half_way_keeps_what_was_taken(lived):
     assert len(nodes_of(closed, Kind.TOOL)) == 2
     (node,) = nodes_of(closed, Kind.MODEL)
     assert node.outcome.closed_early
+
+
+def test_an_async_generator_that_is_dropped_ends_with_its_loop(lived):
+    """A consumer that leaves an async generator agent unclosed has its run ended by the loop, as closed."""
+    dropped = lived.runs["dropped"]
+    assert dropped.run.status is RunStatus.OK
+    pages, look_up = nodes_of(dropped, Kind.TOOL)
+    assert pages.outcome.closed_early
+    assert look_up.outcome.status is OutcomeStatus.OK
 
 
 def test_a_generator_finished_in_another_task_is_one_run(lived):
