@@ -51,10 +51,18 @@ bench: setup
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[bench]'
 	$(BIN)/python benchmarks/run_all.py
 
+# One file for every Python we support: each resolves for itself, and .ci/lock.py writes markers where they differ.
+LOCK_PYTHONS ?= python3.10 python3.11 python3.12 python3.13
+
 lock:
-	rm -rf build/lock-venv && $(PYTHON) -m venv build/lock-venv
-	build/lock-venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'
-	build/lock-venv/bin/python -m pip freeze --exclude-editable > .ci/constraints.txt
+	rm -rf build/lock && mkdir -p build/lock
+	set -e; for python in $(LOCK_PYTHONS); do \
+		rm -rf build/lock/venv; $$python -m venv build/lock/venv; \
+		build/lock/venv/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,bench]'; \
+		name=$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+		build/lock/venv/bin/python -m pip freeze --exclude-editable > build/lock/$$name.txt; \
+	done
+	$(PYTHON) .ci/lock.py build/lock/*.txt > build/lock/constraints && mv build/lock/constraints .ci/constraints.txt
 
 clean:
 	rm -rf build .venv
