@@ -72,14 +72,12 @@ class Lake:
     ) -> list[RunSummary]:
         """Return the runs that began in [since_ns, until_ns), newest first, at most `limit`."""
         found: list[RunSummary] = []
-        for file in all_files(self.root, SPANS, newest_first=True):
+        first_ms = None if since_ns is None else since_ns // 1_000_000
+        last_ms = None if until_ns is None else (until_ns - 1) // 1_000_000
+        for file in all_files(self.root, SPANS, newest_first=True, first_ms=first_ms, last_ms=last_ms):
             if limit is not None and len(found) >= limit and file.last_ms < _oldest_ms(found, limit):
                 continue
-            if (since_ns is not None and (file.last_ms + 1) * 1_000_000 <= since_ns) or (
-                until_ns is not None and file.first_ms * 1_000_000 >= until_ns
-            ):
-                continue
-            found += [_summary(root) for root in _roots(file, _ROOT_COLUMNS)]
+            found += [_summary(root) for root in _roots(file, _ROOT_COLUMNS).to_pylist()]
         found = [
             summary
             for summary in found
@@ -96,17 +94,20 @@ class Lake:
     def find(self, text: str) -> bytes:
         """Return the id of the run with this run id, trace id or unique prefix of one (hexadecimal).
 
-        Raises RunNotFound when there is none or more than one.
+        Run ids come first: they name the hour they lie in, so that few files are read. Trace ids, which may lie
+        anywhere, are looked at when no run id begins so. Raises RunNotFound when there is none or more than one.
         """
         asked = text.strip().lower().replace("-", "")
-        if len(asked) == 32 and _is_hex(asked) and self.has(bytes.fromhex(asked)):
-            return bytes.fromhex(asked)
-        found: set[bytes] = set()
-        if asked and _is_hex(asked):
-            for file in all_files(self.root, SPANS):
-                for root in _roots(file, ["run_id", "trace_id"]):
-                    if root["run_id"].hex().startswith(asked) or root["trace_id"].hex().startswith(asked):
-                        found.add(root["run_id"])
+        if not _is_hex(asked) or not 0 < len(asked) <= 32:
+            raise RunNotFound(text)
+        lowest, highest = bytes.fromhex(asked.ljust(32, "0")), bytes.fromhex(asked.ljust(32, "f"))
+        if lowest == highest and self.has(lowest):
+            return lowest
+        files = all_files(self.root, SPANS, first_ms=run_started_ms(lowest), last_ms=run_started_ms(highest))
+        found = {run_id for file in files for run_id in _roots_between(file, "run_id", lowest, highest)}
+        if not found:
+            files = all_files(self.root, SPANS)
+            found = {run_id for file in files for run_id in _roots_between(file, "trace_id", lowest, highest)}
         if len(found) == 1:
             return found.pop()
         raise RunNotFound(text, sorted(run_id.hex() for run_id in found))
@@ -141,9 +142,9 @@ class Lake:
             return [run_id]
         found = {}
         for file in all_files(self.root, SPANS):
-            for root in _roots(file, ["run_id", "run.process", "run.ordinal"]):
-                if root["run"]["process"] == process:
-                    found[root["run_id"]] = root["run"]["ordinal"]
+            roots = _roots(file, ["run_id", "run.process", "run.ordinal"])
+            ours = roots.filter(pc.equal(pc.struct_field(roots.column("run"), "process"), pa.scalar(process)))
+            found.update({root["run_id"]: root["run"]["ordinal"] for root in ours.to_pylist()})
         return sorted(found, key=lambda member: (found[member], member))
 
     def _locate(self, run_id: bytes) -> tuple[LakeFile, pq.ParquetFile, list[int]] | None:
@@ -240,8 +241,8 @@ def _numbers(rows: Sequence[dict[str, Any]]) -> dict[bytes, int]:
     }
 
 
-def _roots(file: LakeFile, columns: list[str]) -> Iterator[dict[str, Any]]:
-    """Yield `columns` of the root rows of a file."""
+def _roots(file: LakeFile, columns: list[str]) -> pa.Table:
+    """Return `columns` of the root rows of a file."""
     parquet = _open(file)
     metadata = parquet.metadata
     column = _column_index(parquet, "root")
@@ -252,7 +253,18 @@ def _roots(file: LakeFile, columns: list[str]) -> Iterator[dict[str, Any]]:
             groups.append(group)
     with damage_named(file.path):
         table = parquet.read_row_groups(groups, columns=["root", *columns], use_threads=False)
-        yield from table.filter(table.column("root")).to_pylist()
+        return table.filter(table.column("root"))
+
+
+def _roots_between(file: LakeFile, column: str, lowest: bytes, highest: bytes) -> list[bytes]:
+    """Return the run ids of the root rows whose `column` lies between two values of its length."""
+    roots = _roots(file, sorted({"run_id", column}))
+    values = roots.column(column)
+    between = pc.and_(
+        pc.greater_equal(values, pa.scalar(lowest, values.type)), pc.less_equal(values, pa.scalar(highest, values.type))
+    )
+    found: list[Any] = roots.column("run_id").filter(between).to_pylist()
+    return found
 
 
 def _summary(root: dict[str, Any]) -> RunSummary:

@@ -84,12 +84,39 @@ def files_in(folder: Path) -> list[LakeFile]:
     return found
 
 
-def all_files(lake: Path, table: str, *, newest_first: bool = False) -> Iterator[LakeFile]:
-    """Yield every published file of a table, partition by partition in order of time."""
+def all_files(
+    lake: Path,
+    table: str,
+    *,
+    newest_first: bool = False,
+    first_ms: int | None = None,
+    last_ms: int | None = None,
+) -> Iterator[LakeFile]:
+    """Yield the published files of a table, partition by partition in order of time.
+
+    Given `first_ms` or `last_ms`, only those that can hold a run which began in [first_ms, last_ms]; folders of other
+    hours are not listed.
+    """
+    first = "" if first_ms is None else _place(first_ms)
+    last = _AFTER_ALL if last_ms is None else _place(last_ms)
     for date in _folders(lake / table, "date=", newest_first):
-        for hour in _folders(date, "hour=", newest_first):
-            files = files_in(hour)
-            yield from reversed(files) if newest_first else files
+        if first[: len(date.name)] <= date.name <= last[: len(date.name)]:
+            for hour in _folders(date, "hour=", newest_first):
+                if first <= f"{date.name}/{hour.name}" <= last:
+                    files = files_in(hour)
+                    for file in reversed(files) if newest_first else files:
+                        if (first_ms is None or file.last_ms >= first_ms) and (
+                            last_ms is None or file.first_ms <= last_ms
+                        ):
+                            yield file
+
+
+_AFTER_ALL = "~"  # sorts behind every folder
+
+
+def _place(unix_ms: int) -> str:
+    partition = Partition.of_ms(unix_ms)
+    return f"date={partition.date}/hour={partition.hour}"
 
 
 def _folders(parent: Path, prefix: str, newest_first: bool) -> list[Path]:

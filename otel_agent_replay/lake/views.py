@@ -1,7 +1,8 @@
 """SQL over a lake: a DuckDB connection in which the documented views stand ready. Loads duckdb.
 
 Each view is a file under `views/`, selecting from the four raw tables `lake_spans`, `lake_payloads`, `lake_losses` and
-`lake_labels`. README.md beside this file documents every view and column.
+`lake_labels`; `payload_text(pack, number)` there is a payload as text. README.md beside this file documents every view
+and column.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import duckdb
 
 from otel_agent_replay.lake import schema
 from otel_agent_replay.lake.layout import LABELS, LOSSES, PAYLOADS, SPANS, all_files
+from otel_agent_replay.lake.payload_text import PayloadTexts
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +58,16 @@ def connect(lake: Path) -> duckdb.DuckDBPyConnection:
     """
     root = Path(lake).resolve()
     connection = duckdb.connect(":memory:")
+    # Published files never change: their footers, a good part of the time of a short query, are read once.
+    connection.execute("SET parquet_metadata_cache = true")
+    connection.create_function(
+        "payload_text",
+        PayloadTexts(root).texts,
+        [duckdb.type("BIGINT"), duckdb.type("INTEGER")],
+        duckdb.type("VARCHAR"),
+        type="arrow",
+        null_handling="special",
+    )
     for table, arrow_schema in _SCHEMAS.items():
         _define(connection, root, table, arrow_schema)
     for name in VIEWS:

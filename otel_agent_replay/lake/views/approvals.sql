@@ -2,8 +2,8 @@ SELECT
     lower(hex(span.run_id)) AS run_id,
     span.step,
     span.node_name AS name,
-    try(decode(request.data)) AS action,
-    try(decode(result.data)) AS answer,
+    payload_text(span.pack, span.request_payload) AS action,
+    payload_text(span.pack, span.result_payload) AS answer,
     span.source,
     span.outcome,
     span.round_trips,
@@ -20,6 +20,4 @@ SELECT
     span.date,
     span.hour
 FROM lake_spans AS span
-LEFT JOIN lake_payloads AS request ON request.pack = span.pack AND request.number = span.request_payload
-LEFT JOIN lake_payloads AS result ON result.pack = span.pack AND result.number = span.result_payload
 WHERE span.kind = 'approval'

@@ -2,7 +2,7 @@ SELECT
     lower(hex(span.run_id)) AS run_id,
     span.step,
     span.node_name AS name,
-    try(decode(state.data)) AS state,
+    payload_text(span.pack, span.request_payload) AS state,
     map_extract(span.attributes, 'agent_replay.checkpoint.resumable')[1].boolean AS resumable,
     map_extract(span.attributes, 'agent_replay.checkpoint.unsafe_reasons')[1].texts AS unsafe_reasons,
     span.round_trips,
@@ -16,5 +16,4 @@ SELECT
     span.date,
     span.hour
 FROM lake_spans AS span
-LEFT JOIN lake_payloads AS state ON state.pack = span.pack AND state.number = span.request_payload
 WHERE span.kind = 'checkpoint'

@@ -2,8 +2,8 @@ SELECT
     lower(hex(span.run_id)) AS run_id,
     span.step,
     span.node_name AS name,
-    try(decode(request.data)) AS query,
-    try(decode(result.data)) AS documents,
+    payload_text(span.pack, span.request_payload) AS query,
+    payload_text(span.pack, span.result_payload) AS documents,
     map_extract(span.attributes, 'gen_ai.data_source.id')[1].text AS data_source_id,
     span.source,
     span.outcome,
@@ -21,6 +21,4 @@ SELECT
     span.date,
     span.hour
 FROM lake_spans AS span
-LEFT JOIN lake_payloads AS request ON request.pack = span.pack AND request.number = span.request_payload
-LEFT JOIN lake_payloads AS result ON result.pack = span.pack AND result.number = span.result_payload
 WHERE span.kind = 'retrieval'

@@ -3,9 +3,11 @@ SELECT
     span.step,
     coalesce(span.node_name, span.tool_name) AS name,
     coalesce(
-        try(decode(request.data)), map_extract(span.attributes, 'gen_ai.tool.call.arguments')[1].text
+        payload_text(span.pack, span.request_payload), map_extract(span.attributes, 'gen_ai.tool.call.arguments')[1].text
     ) AS arguments,
-    coalesce(try(decode(result.data)), map_extract(span.attributes, 'gen_ai.tool.call.result')[1].text) AS result,
+    coalesce(
+        payload_text(span.pack, span.result_payload), map_extract(span.attributes, 'gen_ai.tool.call.result')[1].text
+    ) AS result,
     span.side_effect,
     span.source,
     span.outcome,
@@ -25,6 +27,4 @@ SELECT
     span.date,
     span.hour
 FROM lake_spans AS span
-LEFT JOIN lake_payloads AS request ON request.pack = span.pack AND request.number = span.request_payload
-LEFT JOIN lake_payloads AS result ON result.pack = span.pack AND result.number = span.result_payload
 WHERE span.kind = 'tool' OR (span.run_id IS NULL AND span.operation = 'execute_tool')

@@ -1,0 +1,128 @@
+"""How much of a lake is read for one answer: lookups by id, contents in SQL."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+
+from otel_agent_replay.errors import DamagedRecording, RunNotFound
+from otel_agent_replay.lake import payload_store
+from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.lake.layout import PAYLOADS, SPANS, all_files
+from otel_agent_replay.lake.payload_store import Body, PackReader
+from otel_agent_replay.lake.views import connect
+from otel_agent_replay.lake.writer import write_runs
+from tests.support.lake_runs import STARTED_MS, RunMaker, full_run
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def days(tmp_path):
+    """A lake with a run in each of 30 hours, and those runs."""
+    runs = [full_run(number, started_ms=STARTED_MS + number * HOUR_MS) for number in range(30)]
+    write_runs(tmp_path, runs, segments=["one"])
+    return tmp_path, runs
+
+
+def break_files_but(lake, table, kept):
+    for file in all_files(lake, table):
+        if not file.first_ms <= kept <= file.last_ms:
+            file.path.write_bytes(b"damaged")
+
+
+def test_a_run_id_or_prefix_of_one_is_found_without_reading_other_hours(days):
+    """Files of other hours may be damaged: nobody looks at them."""
+    root, runs = days
+    wanted = runs[17].run.run_id
+    break_files_but(root, SPANS, STARTED_MS + 17 * HOUR_MS)
+    for length in (8, 9, 12, 31, 32):
+        assert Lake(root).find(wanted.hex()[:length]) == wanted
+    assert Lake(root).load(wanted).run == runs[17].run
+    with pytest.raises(DamagedRecording):
+        Lake(root).find(runs[17].run.trace_id.hex())
+
+
+def test_runs_of_a_time_are_listed_without_reading_other_hours(days):
+    """A list from a moment on reads the hours from there on."""
+    root, runs = days
+    break_files_but(root, SPANS, STARTED_MS + 29 * HOUR_MS)
+    found = Lake(root).runs(since_ns=runs[29].run.started_ns)
+    assert [summary.run for summary in found] == [runs[29].run]
+    assert Lake(root).runs(since_ns=runs[29].run.started_ns, until_ns=runs[29].run.started_ns) == []
+    with pytest.raises(DamagedRecording):
+        Lake(root).runs(since_ns=runs[28].run.started_ns)
+
+
+def test_a_text_that_begins_a_run_id_and_a_trace_id_means_the_run_id(tmp_path):
+    """Run ids come first; a trace id is looked for when no run id begins so."""
+    one, other = RunMaker(0), RunMaker(1)
+    other.trace_id = one.run_id[:7] + bytes(9)
+    write_runs(tmp_path, [one.run(), other.run()], segments=["one"])
+    lake = Lake(tmp_path)
+    assert lake.find(other.trace_id.hex()) == other.run_id
+    assert lake.find(one.run_id.hex()) == one.run_id
+    with pytest.raises(RunNotFound):
+        lake.find(one.run_id.hex()[:12])
+
+
+def test_a_query_that_shows_no_contents_reads_no_payloads(days):
+    """Payload files may be damaged as long as no query asks for what lies in them; then the damage is said."""
+    root, runs = days
+    break_files_but(root, PAYLOADS, STARTED_MS)  # a connection looks at the first for its columns
+    with connect(root) as connection:
+        count = "SELECT count(*) FROM tool_calls WHERE source = 'live' AND duration_ms > 0"
+        assert connection.execute(count).fetchone() == (60,)
+        with pytest.raises(duckdb.Error, match="cannot be read"):
+            connection.execute("SELECT arguments FROM tool_calls").fetchall()
+
+
+def test_contents_that_are_gone_or_no_text_are_null(tmp_path):
+    """Other rows of the same query keep theirs."""
+    maker, gone = RunMaker(0), RunMaker(1, started_ms=STARTED_MS + HOUR_MS)
+    maker.tool("text", {"order": 7}, "one")
+    maker.add(maker.members[0].node.kind, "bytes", maker.keep(b"\xff\xfe"), maker.value("two"))
+    gone.tool("gone", {"order": 8}, "three")
+    write_runs(tmp_path, [maker.run(), gone.run()], segments=["one"])
+    *_, last = all_files(tmp_path, PAYLOADS)
+    last.path.unlink()
+    with connect(tmp_path) as connection:
+        rows = connection.execute("SELECT name, arguments, result FROM tool_calls ORDER BY started_at").fetchall()
+    shown = [("text", '{"args":[],"kwargs":{"order":7}}', '"one"'), ("bytes", None, '"two"'), ("gone", None, None)]
+    assert rows == shown
+
+
+def test_contents_are_shown_of_packs_that_come_while_a_connection_lives(tmp_path):
+    """A connection that was opened before a sealing shows the arguments that came with it."""
+    write_runs(tmp_path, [full_run(0)], segments=["one"])
+    with connect(tmp_path) as connection:
+        asked = "SELECT count(arguments) FROM tool_calls"
+        assert connection.execute(asked).fetchone() == (2,)
+        write_runs(tmp_path, [full_run(1)], segments=["two"])
+        assert connection.execute(asked).fetchone() == (4,)
+
+
+def test_many_payloads_are_read_across_row_groups_and_pieces(tmp_path, monkeypatch):
+    """Many at once are the same bytes as one by one, in the order asked, whole or in pieces, and null for null."""
+    import pyarrow as pa
+
+    from otel_agent_replay.lake.parquet_file import ParquetOutput
+    from otel_agent_replay.lake.payload_store import PackWriter
+    from otel_agent_replay.lake.schema import PAYLOADS as SCHEMA
+    from otel_agent_replay.lake.schema import file_metadata
+    from otel_agent_replay.model import digest_of
+
+    monkeypatch.setattr(payload_store, "ROW_GROUP_BYTES", 1000)
+    bodies = {digest_of(data): data for data in (bytes([65 + n]) * 300 for n in range(20))}
+    cut = b"".join(bodies.values())[:2000]
+    bodies[digest_of(cut)] = cut
+    path = tmp_path / "pack.parquet"
+    with ParquetOutput(path, SCHEMA, file_metadata(segments=[], quirks=())) as output:
+        writer = PackWriter(1, output.write, lambda _, data: [(0, 700, "user"), (700, len(data), "user")])
+        given = [Body(digest, data, "any" if data is cut else "") for digest, data in bodies.items()]
+        numbers = writer.add_run(given)
+        writer.flush()
+        output.publish()
+    asked = [*reversed(list(numbers.items())), (b"", None), *numbers.items()]
+    found = PackReader(path, row_groups=1).many(pa.array([number for _, number in asked], pa.int32()))
+    assert found.to_pylist() == [bodies.get(digest) for digest, _ in asked]
