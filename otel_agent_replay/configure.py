@@ -31,7 +31,7 @@ from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.settings import Settings
 
 if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import SpanProcessor
+    from otel_agent_replay.export.processor import ReplaySpanProcessor
 
 _log = logging.getLogger("otel_agent_replay")
 _lock = threading.Lock()
@@ -53,18 +53,22 @@ class Runtime:
             on_segment_end=None if self._sealer is None else self._sealer.segment_ended,
         )
         self._redaction = redaction_of(settings)
+        self.tracing = Tracing(tracer_provider)
         self.recording = RecordingRuns(
             journal=self.journal,
-            tracing=Tracing(tracer_provider),
+            tracing=self.tracing,
             redaction=self.redaction,
             coverage=self.coverage,
             level=settings.capture,
             inline=settings.inline,
+            before_open=self._join_global,
         )
         self.runs: RunFactory = self.recording if settings.mode == "record" else _replaying_runs(self)
         self.implicit = ImplicitRuns(self.runs, process_run=settings.process_run)
         self._ambient: list[CoverageEntry] = []
-        self.processor: SpanProcessor | None = None
+        self._processor: ReplaySpanProcessor | None = None
+        self._joined: list[trace.TracerProvider] = []
+        self._joining = threading.Lock()
 
     @lru_cache(maxsize=8)  # noqa: B019 - a process has one runtime
     def redaction(self, level: CaptureLevel) -> Redaction:
@@ -87,19 +91,26 @@ class Runtime:
         set_call_context(implicit=self.implicit.current, suppressed=exporter_traffic)
         self.implicit.start()
 
-    def add_span_processor(self, provider: trace.TracerProvider) -> bool:
-        """Join the service's own spans to the runs they belong to; False when the provider takes no processors."""
+    def join(self, provider: trace.TracerProvider) -> None:
+        """Join the spans of a provider to the runs they belong to; one that takes no processors has none."""
         add = getattr(provider, "add_span_processor", None)
-        if add is None:
-            return False
-        if self.processor is None:
-            from otel_agent_replay.export.processor import ReplaySpanProcessor
+        with self._joining:
+            if add is None or any(provider is known for known in self._joined):
+                return
+            if self._processor is None:
+                from otel_agent_replay.export.processor import ReplaySpanProcessor
 
-            self.processor = ReplaySpanProcessor(
-                self.journal, redaction=self._redaction, on_root_end=self.implicit.root_ended
-            )
-            add(self.processor)
-        return True
+                self._processor = ReplaySpanProcessor(
+                    self.journal, redaction=self._redaction, on_root_end=self.implicit.root_ended
+                )
+            self._joined.append(provider)
+            add(self._processor)
+
+    def _join_global(self) -> None:
+        """Join the service's provider when a run opens: it may have been set after we came."""
+        provider = trace.get_tracer_provider()
+        if not any(provider is known for known in self._joined):
+            self.join(provider)
 
     def shutdown(self) -> None:
         """Close the process's run and the journal. What was written is safe without it."""
@@ -112,6 +123,8 @@ class Runtime:
         """Take the hooks out again, for tests and notebooks."""
         from otel_agent_replay.boundary import ambient, transports
 
+        if self._processor is not None:
+            self._processor.retire()
         set_run_factory(None)
         set_call_context(implicit=None, suppressed=None)
         ambient.uninstall()
@@ -121,8 +134,9 @@ class Runtime:
 def configure(*, tracer_provider: trace.TracerProvider | None = None, **options: Any) -> Runtime:
     """Start recording (or, in a child that a replay started, replaying) in this process; idempotent.
 
-    `options` are fields of `Settings`. Raises ConfigurationError for a wrong option. A second call returns the
-    first's runtime, and raises ConfigurationError when it asks for other options.
+    `options` are fields of `Settings`. Our spans go to `tracer_provider`, else to the global one, also when that is set
+    later. Raises ConfigurationError for a wrong option. A second call returns the first's runtime, and raises
+    ConfigurationError when it asks for other options or for a second provider.
     """
     global _runtime
     with _lock:
@@ -136,9 +150,12 @@ def configure(*, tracer_provider: trace.TracerProvider | None = None, **options:
                 runtime.install()
             atexit.register(runtime.shutdown)
             _runtime = runtime
-        provider = tracer_provider or trace.get_tracer_provider()
+        if tracer_provider is not None and not _runtime.tracing.use(tracer_provider):
+            raise ConfigurationError("already configured with another tracer provider; call shutdown() first")
         if _runtime.settings.enabled:
-            _runtime.add_span_processor(provider)
+            for provider in (tracer_provider, trace.get_tracer_provider()):
+                if provider is not None:
+                    _runtime.join(provider)
         return _runtime
 
 

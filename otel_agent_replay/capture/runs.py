@@ -66,7 +66,8 @@ class RunJournal(JournalWriter, Protocol):
 class RecordingRuns:
     """The run factory of a process that records.
 
-    `redaction(level)` returns the rules for a capture level; `coverage()` what is and is not captured now.
+    `redaction(level)` returns the rules for a capture level; `coverage()` what is and is not captured now;
+    `before_open()` is called before a run's first span is made.
     """
 
     def __init__(
@@ -78,7 +79,9 @@ class RecordingRuns:
         coverage: Callable[[], Sequence[CoverageEntry]],
         level: CaptureLevel,
         inline: bool = False,
+        before_open: Callable[[], None] = lambda: None,
     ) -> None:
+        self._before_open = before_open
         self._journal = journal
         self._tracing = tracing
         self._redaction = redaction
@@ -97,6 +100,7 @@ class RecordingRuns:
     ) -> Session | None:
         """Open a run; None when that failed (said once): the agent then runs unrecorded."""
         try:
+            self._before_open()
             return self._open(request, mode, answerers, origin_run_id)
         except Exception:
             _log.exception("the run of agent %r is not recorded", request.agent)
@@ -113,9 +117,10 @@ class RecordingRuns:
         root = Place.root(request.agent)
         attributes = _run_attributes(request, run_id, mode, origin_run_id)
         live = self._tracing.start(span_name(root, {}), kind=span_kind(Kind.RUN), parent=None, attributes=attributes)
+        caller = (live is None and self._tracing.caller()) or (new_trace_id(), b"")
         recorder = Recorder(
             run_id=run_id,
-            trace_id=new_trace_id() if live is None else live.trace_id,
+            trace_id=caller[0] if live is None else live.trace_id,
             journal=self._journal,
             tracing=self._tracing,
             level=level,
@@ -137,6 +142,8 @@ class RecordingRuns:
             stored = apply_level(Payload.of(session.redaction.value_bytes(given.data), given.media_type), level)
         self._journal.begin_run(run_id)
         record = self._begin_record(request, session, recorder, live, origin_run_id)
+        if live is None:
+            record.run_begun.parent_span_id = caller[1]
         if stored is not None:
             record.run_begun.input_digest = stored.digest
             if recorder.inline is not None and live is not None:

@@ -70,6 +70,18 @@ class Tracing:
         self._provider = provider
         self._tracer: trace.Tracer | None = None
 
+    def use(self, provider: trace.TracerProvider) -> bool:
+        """Start spans in `provider` from now on; False when another one was given before."""
+        if self._provider is None:
+            self._provider, self._tracer = provider, None
+        return self._provider is provider
+
+    @staticmethod
+    def caller() -> tuple[bytes, bytes] | None:
+        """Return the trace id and span id of whoever called, where there is one: it may lie in another process."""
+        above = _current_span().get_span_context()
+        return (above.trace_id.to_bytes(16, "big"), above.span_id.to_bytes(8, "big")) if above.is_valid else None
+
     def start(
         self, name: str, *, kind: SpanKind, parent: LiveSpan | None, attributes: Mapping[str, Any]
     ) -> LiveSpan | None:

@@ -69,9 +69,16 @@ class ReplaySpanProcessor(SpanProcessor):
         self._runs: dict[int, bytes] = {}  # open spans inside a run: span id -> run id
         self._complained = False
         self._described = False
+        self._retired = False
+
+    def retire(self) -> None:
+        """Take no more spans: a provider does not give its processors back."""
+        self._retired = True
 
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:  # noqa: ARG002 - the SDK's signature
         """Note the run that a span starts in."""
+        if self._retired:
+            return
         try:
             if not self._described:
                 self._described = True
@@ -90,6 +97,8 @@ class ReplaySpanProcessor(SpanProcessor):
 
     def on_end(self, span: ReadableSpan) -> None:
         """Keep a span that ended inside a run."""
+        if self._retired:
+            return
         run_id = b""
         try:
             context = span.context
