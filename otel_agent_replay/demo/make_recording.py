@@ -15,6 +15,7 @@ def main() -> None:
     """Record the pocket agent once and put the sealed lake where the package carries it."""
     with tempfile.TemporaryDirectory() as folder, server.serving() as url:
         os.environ["POCKET_MODEL_URL"] = url
+        os.chdir(folder)  # outside any repository: the recording tells nothing of the place it was made at
         replay.configure(lake=Path(folder), seal="off")
         print(pocket_agent.answer("Where is my order 17?"))
         replay.shutdown()
