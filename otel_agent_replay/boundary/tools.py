@@ -62,37 +62,32 @@ class Declaration:
 
     def describe(self, session: Session, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         """Return the redacted call, arguments taken by value now."""
-        encoded = encode(self.arguments(args, kwargs))
-        key = self.idempotency_key
-        if key is None:
-            text = ""
-        elif callable(key):
-            text = str(key(*args, **kwargs))
-        else:
-            text = str(self.arguments(args, kwargs).get(key, ""))
-        return Call(
-            kind=self.kind,
-            name=self.name,
-            side_effect=self.side_effect,
-            request=Payload.of(session.redaction.value_bytes(encoded.data), _VALUE),
-            attributes=self.attributes,
-            idempotency_key=session.redaction.text(text) if text else "",
-            round_trips=encoded.round_trips,
-            notes=encoded.notes,
+        named = self.arguments(args, kwargs)
+        data, round_trips, notes = encode(named)
+        redaction = session.redaction
+        return Call(  # by position: that costs two thirds
+            self.kind,
+            self.name,
+            self.side_effect,
+            Payload.of(redaction.value_bytes(data), _VALUE),
+            None,
+            self.attributes,
+            "" if self.idempotency_key is None else redaction.text(self._key(named, args, kwargs)),
+            round_trips,
+            notes,
         )
+
+    def _key(self, named: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        key = self.idempotency_key
+        return str(key(*args, **kwargs) if callable(key) else named.get(key or "", ""))
 
 
 def value_outcome(session: Session, value: Any, *, status: OutcomeStatus = OutcomeStatus.OK) -> Outcome:
     """Return the outcome that holds `value`, redacted, with what of it could not be kept noted."""
-    encoded = encode(value)
-    stored = session.redaction.value_bytes(encoded.data)
-    return Outcome(
-        status=status,
-        result=Payload.of(stored, _VALUE),
-        exact=stored == encoded.data,
-        round_trips=encoded.round_trips,
-        notes=encoded.notes,
-    )
+    data, round_trips, notes = encode(value)
+    stored = session.redaction.value_bytes(data)
+    exact = stored is data or stored == data
+    return Outcome(status, Payload.of(stored, _VALUE), None, (), (), None, False, exact, round_trips, notes)
 
 
 def error_outcome(session: Session, error: BaseException, *, yielded: list[Any] | None = None) -> Outcome:

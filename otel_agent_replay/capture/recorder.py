@@ -124,7 +124,7 @@ class Recorder:
             node = self._node(place)
             shape = self._records.shape(place, crossing.call, crossing.source)
             started_ns = _time_ns() if node.live is None else node.live.start_ns
-            self._write_begin(crossing, shape, node, started_ns)
+            self._write_begin(crossing, shape, node, self._node(place.parent), started_ns)
         except Exception as error:
             self._failed("streamed request", crossing.place, error)
 
@@ -153,11 +153,11 @@ class Recorder:
         """Write the begin of a scope."""
         try:
             shape = self._records.scope(place, attributes)
-            above = self._above(place)
+            above = self._node(place.parent)
             live = self._start(place, above, shape.span_name, shape.facts)
             node = place.span = NodeRecord(new_span_id() if live is None else live.span_id, live)
             started_ns = _time_ns() if live is None else live.start_ns
-            record = self._records.entered(place, shape, self._ids(place, node), started_ns)
+            record = self._records.entered(place, shape, _ids(node, above), started_ns)
             self._write([*self._pending_reads(above), record])
             self._open[node.span_id] = (place, None)
         except Exception as error:
@@ -226,7 +226,7 @@ class Recorder:
     def _began(self, crossing: Crossing) -> None:
         place, call = crossing.place, crossing.call
         shape = self._records.shape(place, call, crossing.source)
-        above = self._above(place)
+        above = self._node(place.parent)
         live = None
         if above.live is not None:
             name = shape.span_name if call.head is None else span_name(place, call.attributes)
@@ -234,12 +234,13 @@ class Recorder:
         node = place.span = NodeRecord(new_span_id() if live is None else live.span_id, live)
         if above.reads:
             self._write(self._pending_reads(above))
-        self._write_begin(crossing, shape, node, _time_ns() if live is None else live.start_ns)
+        self._write_begin(crossing, shape, node, above, _time_ns() if live is None else live.start_ns)
         self._open[node.span_id] = (place, crossing)
 
-    def _write_begin(self, crossing: Crossing, shape: Shape, node: NodeRecord, started_ns: int) -> None:
-        place = crossing.place
-        record, body = self._records.begun(crossing, shape, self._ids(place, node), started_ns, strand_label())
+    def _write_begin(
+        self, crossing: Crossing, shape: Shape, node: NodeRecord, above: NodeRecord, started_ns: int
+    ) -> None:
+        record, body = self._records.begun(crossing, shape, _ids(node, above), started_ns, strand_label())
         if body:
             self._write([*self.bodies(crossing.call.request), record])
         elif self._replay:
@@ -276,10 +277,6 @@ class Recorder:
             return None
         return self.tracing.start(name, kind=span_kind(place.kind), parent=above.live, attributes=facts)
 
-    def _ids(self, place: Place, node: NodeRecord) -> tuple[bytes, bytes, bytes]:
-        above = self._above(place).span_id
-        return node.span_id, above if node.live is None else node.live.parent_span_id, above
-
     def _node(self, place: Place | None) -> NodeRecord:
         while place is not None:
             node: NodeRecord | None = place.span
@@ -287,9 +284,6 @@ class Recorder:
                 return node
             place = place.parent
         raise LookupError("a place without a root: the run was not attached")
-
-    def _above(self, place: Place) -> NodeRecord:
-        return self._node(place.parent)
 
     # --- writing ---
 
@@ -334,3 +328,8 @@ def _drained(items: deque[_Item]) -> list[_Item]:
         while items:
             taken.append(items.popleft())
     return taken
+
+
+def _ids(node: NodeRecord, above: NodeRecord) -> tuple[bytes, bytes, bytes]:
+    """Return the ids of a node, of its span's parent, and of the node of ours around it."""
+    return node.span_id, above.span_id if node.live is None else node.live.parent_span_id, above.span_id

@@ -19,6 +19,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from otel_agent_replay import semconv
 
 _time_ns = time.time_ns
+_MANY = 3  # attributes that cost less together than one by one
 _current_context = otel_context.get_current
 _current_span = trace.get_current_span
 _with_span = trace.set_span_in_context
@@ -55,7 +56,10 @@ class LiveSpan:
         """Set the last attributes and the status, and end the span."""
         span = self.span
         if span.is_recording():
-            if attributes:
+            if len(attributes) < _MANY:
+                for name, value in attributes.items():
+                    span.set_attribute(name, value)
+            else:
                 span.set_attributes(attributes)
             if error_type:
                 span.set_attribute(semconv.ERROR_TYPE, error_type)

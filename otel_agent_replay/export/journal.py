@@ -122,7 +122,7 @@ class Journal:
         """
         try:
             offer = self._bodies.take()
-            data = b"".join([framed(record) for record in records])
+            data = framed(records[0]) if len(records) == 1 else b"".join([framed(record) for record in records])
             problem = self._commit(records, data, offer)
             if problem is None:
                 if durable and self._fsync:
@@ -209,13 +209,16 @@ class Journal:
                     return self._write_elsewhere(_Batch(records, data, offer), error)
                 return None
             finally:
-                self._release_busy()
+                if self._deferred:
+                    self._release_busy()
+                else:
+                    self._busy = False
         finally:
             lock.release()
 
     def _is_well(self, segment: SegmentFile) -> bool:
         """Whether nothing is to be thought of but the write, as nearly always."""
-        return not (segment.broken or segment.size >= self._limit or self._retry_at or self._losses)
+        return not (segment.broken or segment.size >= self._limit or self._retry_at or self._losses.pending)
 
     def _release_busy(self) -> None:
         """Write what this thread appended from inside, then let it append again."""

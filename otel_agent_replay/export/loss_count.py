@@ -20,12 +20,13 @@ class LossCount:
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._counts: dict[tuple[bytes, str], int] = {}
+        self.pending = False  # whether there is any: an attribute, because every write asks
 
     def __len__(self) -> int:
         return sum(self._counts.values())
 
     def __bool__(self) -> bool:
-        return bool(self._counts)
+        return self.pending
 
     def add(self, records: Sequence[wire.Record | bytes]) -> None:
         """Count `records` as lost."""
@@ -36,6 +37,7 @@ class LossCount:
                 run_id: bytes = getattr(getattr(record, what, None), "run_id", b"")
                 key = (run_id, what) if len(self._counts) < _MOST_KEYS else (b"", what)
                 self._counts[key] = self._counts.get(key, 0) + 1
+            self.pending = bool(self._counts)
 
     def frames(self) -> tuple[bytes, dict[tuple[bytes, str], int]]:
         """Return the counts as framed `Loss` records, and the counts themselves for `written`."""
@@ -57,3 +59,4 @@ class LossCount:
                     self._counts[key] = left
                 else:
                     del self._counts[key]
+            self.pending = bool(self._counts)

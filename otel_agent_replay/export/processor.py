@@ -24,6 +24,7 @@ from otel_agent_replay.wire.v1 import journal_pb2 as wire
 _log = logging.getLogger("otel_agent_replay")
 _MOST_OPEN = 1 << 16
 _MOST_KEPT = 1 << 16
+_ROOT = "invoke_agent "
 
 
 class KeptSpans:
@@ -89,7 +90,7 @@ class ReplaySpanProcessor(SpanProcessor):
             run_id = self._run_of(span)
             if run_id is not None:
                 runs = self._runs
-                while len(runs) >= _MOST_OPEN:  # spans that were never ended
+                if len(runs) >= _MOST_OPEN:  # spans that were never ended
                     runs.pop(next(iter(runs)), None)
                 runs[span.context.span_id] = run_id
         except Exception as error:
@@ -101,14 +102,15 @@ class ReplaySpanProcessor(SpanProcessor):
             return
         run_id = b""
         try:
-            context = span.context
-            run_id = self._runs.pop(context.span_id, b"") if self._runs else b""
+            span_id = span.context.span_id
+            run_id = self._runs.pop(span_id, b"") if self._runs else b""
             if run_id and not _is_ours(span):
-                kept_spans.add(context.span_id)
+                kept_spans.add(span_id)
                 self._journal.append(foreign_record(span, run_id, self._redaction))
         except Exception as error:
             self._failed("end", run_id, error)
-        if self._on_root_end is not None and (span.parent is None or span.parent.is_remote):
+        parent = span.parent
+        if self._on_root_end is not None and (parent is None or parent.is_remote):
             try:
                 self._on_root_end(span.context.trace_id)
             except Exception as error:
@@ -122,10 +124,10 @@ class ReplaySpanProcessor(SpanProcessor):
         return True
 
     def _run_of(self, span: Span) -> bytes | None:
-        if _is_ours(span):
+        here = active()
+        if _is_ours(span) and (here is None or span.name.startswith(_ROOT)):  # a run's own span, before it is current
             text = (span.attributes or {}).get(semconv.RUN_ID)
             return bytes.fromhex(text) if isinstance(text, str) else None
-        here = active()
         if here is not None:
             return here[0].run_id
         parent = span.parent

@@ -10,6 +10,7 @@ import enum
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from otel_agent_replay.model.kinds import Kind, SideEffect
 from otel_agent_replay.model.payload import Payload
@@ -72,9 +73,11 @@ class Call:
         return hashlib.sha256(line.encode("utf-8", "surrogatepass") + b"\0" + self.request.digest).digest()
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """One piece of a body as the reader received it: `size` bytes, `after_ns` nanoseconds after the call began."""
+class Chunk(NamedTuple):
+    """One piece of a body as the reader received it: `size` bytes, `after_ns` nanoseconds after the call began.
+
+    A tuple, because a stream has many.
+    """
 
     size: int
     after_ns: int

@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from otel_agent_replay.errors import CodecError
 from otel_agent_replay.payload.classes import class_name
@@ -27,11 +26,11 @@ MAX_BYTES = 64 * 1024 * 1024
 """The largest encoding that is kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
+class Encoded(NamedTuple):
     """The bytes of a value; `round_trips` is False when decoding gives something else, and `notes` say what.
 
-    A note is a path and a sentence: `kwargs.session: app.db.Session kept as text only`.
+    A note is a path and a sentence: `kwargs.session: app.db.Session kept as text only`. A tuple, because it is made
+    twice a call.
     """
 
     data: bytes
@@ -45,9 +44,9 @@ def encode(value: Any) -> Encoded:
     Bounds: MAX_DEPTH levels, MAX_VALUES parts, MAX_BYTES; what exceeds them is noted.
     """
     kind = type(value)
-    if (kind is dict or kind is list) and not is_plain(value, set(), MAX_DEPTH):
-        return _encode_slowly(value)
-    if kind is dict or kind is list or kind is str or kind is bool or value is None:
+    if kind is dict or kind is list:
+        return _finish_plain(value) if is_plain(value, set(), MAX_DEPTH) else _encode_slowly(value)
+    if kind is str or kind is bool or value is None:
         return _finish_plain(value)
     return _encode_slowly(value)
 

@@ -241,6 +241,25 @@ def _passwords_in_urls(data: bytes) -> Iterator[tuple[int, int]]:
         at = data.find(b"@", at + 1)
 
 
+def is_plain(data: bytes) -> bool:
+    """Return whether there is nothing in `data` that a credential cannot do without. Much quicker than `find`.
+
+    False says nothing: most telling words are innocent.
+    """
+    text = data.lower().decode("latin-1")  # looking into text takes a third of the time of looking into bytes
+    return not (
+        "=" in text
+        or "@" in text
+        or "key" in text  # also of PRIVATE KEY
+        or "token" in text
+        or "pass" in text
+        or "secret" in text
+        or "credential" in text
+        or "authorization" in text
+        or data.translate(_MARKS).find(_RUN) >= 0
+    )
+
+
 def find(data: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """Return the ranges of credentials in `data`, in no order; they may overlap. `runs` is `runs_of(data)`.
 

@@ -69,6 +69,10 @@ class Learnt:
             self._anywhere = tuple((byte, tuple(forms)) for byte, forms in by_byte.items())
             self.version += 1
 
+    def may_be_in(self, data: bytes) -> bool:
+        """Return whether a secret may be in `data`, which has no unbroken run of LONG letters, digits and dashes."""
+        return any(byte in data for byte, _ in self._anywhere) if self._anywhere else False
+
     def find(self, data: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the ranges of known secrets in `data`, in no order; they may overlap. `runs` is `runs_of(data)`."""
         found = []

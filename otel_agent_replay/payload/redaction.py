@@ -64,6 +64,7 @@ class Redaction:
         self.level = level
         self._key = key
         self._set = RuleSet(() if level is CaptureLevel.FULL else self.rules)
+        self._only_credentials = not self._set
         self._body_rules = BodyRules(self._set, key)
         self._learnt = Learnt()
         self._clean = CleanBodies()
@@ -259,6 +260,13 @@ class Redaction:
 
         Paths are those of the value (`kwargs.customer.email`), not of the tags.
         """
+        if (
+            self._only_credentials
+            and len(encoded) <= _SHORT
+            and credentials.is_plain(encoded)
+            and not self._learnt.may_be_in(encoded)
+        ):
+            return encoded
         return self._redacted(encoded, "application/json", [], typed=True)[0]
 
     def text(self, text: str) -> str:
@@ -296,6 +304,7 @@ class Redaction:
 
 
 _SHORTEST_COOKIE = 12
+_SHORT = 2_048  # bytes of a value that is first asked whether it can hold anything at all
 
 
 def _united(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -1,6 +1,5 @@
 """What `compare` says of two runs: departure, cause, questions, consequences."""
 
-from dataclasses import replace
 
 from otel_agent_replay.compare import (
     Added,
@@ -377,7 +376,7 @@ def test_loopback_ports_are_no_difference():
 def test_malformed_provider_output_is_compared_as_text():
     """A body that is no JSON is compared all the same."""
     payload = chat_answer("x")
-    broken = replace(payload, data=b'{"choices": [', digest=b"\1" * 32)
+    broken = payload._replace(data=b'{"choices": [', digest=b"\1" * 32)
     comparison = compare(run(seed=1).model("q", payload).build(), run(seed=2).model("q", broken).build())
     assert comparison.verdict is Verdict.DIFFERENT
 
