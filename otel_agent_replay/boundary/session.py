@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 
 from otel_agent_replay.boundary.crossing import (
@@ -27,11 +28,23 @@ from otel_agent_replay.boundary.crossing import (
 from otel_agent_replay.boundary.forked import Unrecorded
 from otel_agent_replay.boundary.policy import Mode, OffTape
 from otel_agent_replay.errors import ReplayInterrupt
-from otel_agent_replay.model import AnswerSource, Call, Chunk, HttpResponseHead, Kind, Loss, LossReason, Outcome, Read
+from otel_agent_replay.model import (
+    THREAD_END,
+    AnswerSource,
+    Call,
+    Chunk,
+    HttpResponseHead,
+    Kind,
+    Loss,
+    LossReason,
+    Outcome,
+    Read,
+)
 from otel_agent_replay.payload.redaction import Redaction
 
 _MOST_LATE = 32  # places of a run whose late calls are told
 
+_time_ns = time.time_ns  # bound at import: our own clock reads are never recorded
 live_sessions = 0
 """How many sessions are open in this process; 0 lets every hook return after one comparison."""
 _live_lock = threading.Lock()
@@ -214,6 +227,20 @@ class Session:
         here = current.get()
         place = here[1] if here is not None and here[0] is self else self.root
         self.observer.read(place, Read(kind, name, value, strand_label(), place.next_sequence(), masked))
+
+    def thread_ends(self, place: Place) -> None:
+        """A thread or a pool's task that was started at `place` is about to end; a replay gives it its turn."""
+        if self.closed or self.interrupt is not None:
+            return
+        if self.reads_live:
+            self.observer.read(place, Read(Kind.CLOCK, THREAD_END, _time_ns(), strand_label(), place.next_sequence()))
+            return
+        for source in self.mode.cells[(Kind.CLOCK, None)]:
+            if source is not AnswerSource.LIVE:
+                with suppress(ReplayInterrupt):  # the thread's own result is not to be replaced; later calls raise it
+                    read = self.answerers[source].read(Kind.CLOCK, THREAD_END, place, strand_label())
+                    if read is not None:
+                        self.observer.read(place, read)
 
     def here(self) -> tuple[Place, str]:
         """Return the current place in this session and the label of the thread of control."""

@@ -2,7 +2,8 @@
 
 `threading.Thread.start` and `ThreadPoolExecutor.submit` (which `run_in_executor` and `to_thread` use) hand the
 caller's session and place to the new thread for as long as the application's function runs there; a pool's worker
-keeps nothing afterwards. Tasks carry their context by themselves and get their label here, at their making.
+keeps nothing afterwards. When the function ends is told to the session: which of two threads was done first may
+be what the agent goes by. Tasks carry their context by themselves and get their label here, at their making.
 Threads that a library starts for its own ends (an exporter's, a pool's) get nothing. Process pools are untouched.
 """
 
@@ -64,7 +65,10 @@ class _Carried:
         token = current.set(self._here)
         try:
             with within_strand(self._strand), session.observer.inside(place):
-                return self._function(*args, **kwargs)
+                try:
+                    return self._function(*args, **kwargs)
+                finally:
+                    session.thread_ends(place)
         finally:
             current.reset(token)
 

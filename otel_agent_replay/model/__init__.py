@@ -17,7 +17,7 @@ from otel_agent_replay.model.identity import RunId, format_run_id, new_run_id, n
 from otel_agent_replay.model.kinds import AnswerSource, CaptureLevel, EdgeBasis, Fidelity, Kind, SideEffect
 from otel_agent_replay.model.loss import Loss, LossReason
 from otel_agent_replay.model.payload import EMPTY_DIGEST, MediaType, Payload, digest_of
-from otel_agent_replay.model.recorded import CLIENT_STRAND, Node, Read, RecordedRun, RecordedSpan
+from otel_agent_replay.model.recorded import CLIENT_STRAND, THREAD_END, Node, Read, RecordedRun, RecordedSpan
 from otel_agent_replay.model.run import Coverage, CoverageEntry, Run, RunStatus, Versions
 from otel_agent_replay.model.span import (
     AttributeValue,
@@ -31,6 +31,7 @@ from otel_agent_replay.model.span import (
 __all__ = [
     "CLIENT_STRAND",
     "EMPTY_DIGEST",
+    "THREAD_END",
     "AnswerSource",
     "AttributeValue",
     "Call",

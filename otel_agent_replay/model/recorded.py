@@ -19,6 +19,10 @@ CLIENT_STRAND = "client"
 """Strand of the environment reads kept so that a replay can build the same model clients: no agent made them."""
 
 
+THREAD_END = "thread.end"
+"""Name of the clock read that stands for the end of a thread or a pool's task: when it was done, in its strand."""
+
+
 class Read(NamedTuple):
     """One bulk read: a clock, a draw, an identifier, an environment variable.
 

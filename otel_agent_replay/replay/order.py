@@ -16,10 +16,12 @@ import asyncio
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from otel_agent_replay.replay.quiet import loop_is_idle, quiet_loop, quiet_threads, threads_are_alone
-from otel_agent_replay.replay.tape import Entry
+from otel_agent_replay.replay.tape import Entry, ThreadEnd
+
+Ending = Entry | ThreadEnd
 
 _monotonic = time.monotonic  # bound at import: our own clock reads are never recorded
 _running_loop = asyncio._get_running_loop
@@ -36,15 +38,21 @@ class CompletionOrder:
     """The turns of one run. Thread-safe; tasks of any event loop and plain threads may wait side by side.
 
     `numbers` gives every sequence number that the recording uses, sorted: the others are turns of an event loop.
+    `thread_ends` have turns too: which of two threads was done first does not follow from whose call ended first.
     """
 
-    def __init__(self, entries: Sequence[Entry], numbers: Callable[[], Sequence[int]] = list) -> None:
-        turns: list[tuple[int, Entry, bool]] = []
-        for entry in entries:
-            if not entry.below:
-                turns.append((entry.node.sequence, entry, False))
-                if entry.node.end_sequence:
-                    turns.append((entry.node.end_sequence, entry, True))
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        numbers: Callable[[], Sequence[int]] = list,
+        thread_ends: Iterable[ThreadEnd] = (),
+    ) -> None:
+        turns: list[tuple[int, Ending, bool]] = [(end.sequence, end, True) for end in thread_ends]
+        for crossing in entries:
+            if not crossing.below:
+                turns.append((crossing.node.sequence, crossing, False))
+                if crossing.node.end_sequence:
+                    turns.append((crossing.node.end_sequence, crossing, True))
         turns.sort(key=lambda turn: turn[0])
         self._turns = turns
         self._taken = bytearray(len(turns) + 1)
@@ -53,28 +61,28 @@ class CompletionOrder:
                 entry.end_turn = number
             else:
                 entry.begin_turn = number
-        for entry in entries:
-            if entry.end_turn < 0 and not entry.below:  # it never ended: after everything else
-                entry.end_turn = len(turns)
+        for crossing in entries:
+            if crossing.end_turn < 0 and not crossing.below:  # it never ended: after everything else
+                crossing.end_turn = len(turns)
         self._head = 0  # the first turn not taken
         self._marks = 0  # how many turns were taken, in whatever order
         self._ends = 0
         self._last_ender: tuple[int, object] | None = None
         self._numbers = numbers
         self._lock = threading.Lock()
-        self._waiters: dict[int, list[tuple[Entry, Callable[[], None]]]] = {}
-        self._held: set[Entry] = set()
+        self._waiters: dict[int, list[tuple[Ending, Callable[[], None]]]] = {}
+        self._held: set[Ending] = set()
         self._opened_up = False
         self.not_imposed: list[int] = []
 
     # --- what playback tells ---
 
-    def began(self, entry: Entry) -> None:
+    def began(self, entry: Ending) -> None:
         """The recorded call was asked for."""
         entry.ends_at_begin = self._ends
         self._take(entry.begin_turn)
 
-    def ended(self, entry: Entry) -> None:
+    def ended(self, entry: Ending) -> None:
         """Its crossing has ended."""
         self._last_ender = _owner()
         self._ends += 1
@@ -91,7 +99,7 @@ class CompletionOrder:
 
     # --- what playback asks ---
 
-    def settle(self, entry: Entry) -> None:
+    def settle(self, entry: Ending) -> None:
         """Block the thread until it is `entry`'s turn to end."""
         if self._opened_up:
             return
@@ -100,7 +108,7 @@ class CompletionOrder:
         if self._must_be_quiet(entry):
             quiet_threads()
 
-    async def settle_async(self, entry: Entry) -> None:
+    async def settle_async(self, entry: Ending) -> None:
         """Let other tasks run until it is `entry`'s turn to end."""
         if self._opened_up:
             return
@@ -113,7 +121,7 @@ class CompletionOrder:
                 return
             await quiet_loop(threads=not same_loop)
 
-    async def hold(self, entry: Entry) -> None:
+    async def hold(self, entry: Ending) -> None:
         """Wait to be cancelled, as the recorded call was; let go when nobody does so in the recorded time."""
         with self._lock:
             self._held.add(entry)
@@ -142,11 +150,11 @@ class CompletionOrder:
             for _, wake in waiters:
                 wake()
 
-    def _must_be_quiet(self, entry: Entry) -> bool:
+    def _must_be_quiet(self, entry: Ending) -> bool:
         """Whether another call ended elsewhere while this one was open: its consumer must have run first."""
         return self._ends != entry.ends_at_begin and self._last_ender != _owner() and not self._opened_up
 
-    def _ended_together(self, entry: Entry) -> bool:
+    def _ended_together(self, entry: Ending) -> bool:
         """Whether this end and the one before it fell into one turn of the recorded loop, or the turn after.
 
         Then no consumer of the first had run yet. A recording without any gap did not count turns.
@@ -159,14 +167,14 @@ class CompletionOrder:
         used = bisect_left(numbers, second) - bisect_right(numbers, first)
         return second - first - 1 - used <= 1
 
-    def _register(self, entry: Entry, wake: Callable[[], None]) -> bool:
+    def _register(self, entry: Ending, wake: Callable[[], None]) -> bool:
         with self._lock:
             if self._opened_up or self._head >= entry.end_turn:
                 return False
             self._waiters.setdefault(entry.end_turn, []).append((entry, wake))
             return True
 
-    def _forget(self, entry: Entry, wake: Callable[[], None]) -> None:
+    def _forget(self, entry: Ending, wake: Callable[[], None]) -> None:
         with self._lock:
             waiting = self._waiters.get(entry.end_turn)
             if waiting is not None and (entry, wake) in waiting:
@@ -174,7 +182,7 @@ class CompletionOrder:
                 if not waiting:
                     del self._waiters[entry.end_turn]
 
-    def _is_front(self, entry: Entry) -> bool:
+    def _is_front(self, entry: Ending) -> bool:
         """Whether `entry` is let go when nothing moves: it is the held call that is due, else the first waiter."""
         with self._lock:
             head = self._head
@@ -183,7 +191,7 @@ class CompletionOrder:
                 return due is entry
             return not self._waiters or entry.end_turn <= min(self._waiters)
 
-    def _patience(self, entry: Entry) -> float:
+    def _patience(self, entry: Ending) -> float:
         """Return how many seconds the turn that everybody waits for may take, counted from the last one taken.
 
         A timeout that fired in the recording fires in the replay too, on the real clock, and later in the
@@ -197,12 +205,12 @@ class CompletionOrder:
         begun = min(one.span[0] for one in open_calls)
         return min(max(_recorded_ns(self._turns[head]) - begun, 0) / 1e9, _LONGEST_WAIT) + _GRACE
 
-    def _let_go(self, entry: Entry) -> None:
+    def _let_go(self, entry: Ending) -> None:
         """Count every turn before this end as taken, so that nobody waits for it again."""
         with self._lock:
             for turn in range(self._head, entry.end_turn):
                 self._taken[turn] = 1
-            self.not_imposed.append(entry.node.step or 0)
+            self.not_imposed.append(entry.step)
         self._take_again()
 
     def _take_again(self) -> None:
@@ -213,7 +221,7 @@ class CompletionOrder:
         for _, wake in waiters:
             wake()
 
-    def _block(self, entry: Entry) -> None:
+    def _block(self, entry: Ending) -> None:
         turn = threading.Event()
         wake = turn.set
         if not self._register(entry, wake):
@@ -234,7 +242,7 @@ class CompletionOrder:
         self._forget(entry, wake)
         self._let_go(entry)
 
-    async def _suspend(self, entry: Entry, *, held: bool) -> None:
+    async def _suspend(self, entry: Ending, *, held: bool) -> None:
         loop = asyncio.get_running_loop()
         turn = _Turn(loop)
         wake = turn.wake
@@ -254,7 +262,7 @@ class CompletionOrder:
         finally:
             self._forget(entry, wake)
 
-    def _overdue(self, loop: asyncio.AbstractEventLoop, entry: Entry, waited: float) -> bool:
+    def _overdue(self, loop: asyncio.AbstractEventLoop, entry: Ending, waited: float) -> bool:
         return waited > self._patience(entry) or (loop_is_idle(loop, ignoring=_Turn._resolve) and threads_are_alone())
 
 
@@ -300,7 +308,7 @@ def _owner() -> tuple[int, object]:
     return (_ident(), None if loop is None else _current_task(loop))
 
 
-def _recorded_ns(turn: tuple[int, Entry, bool]) -> int:
+def _recorded_ns(turn: tuple[int, Ending, bool]) -> int:
     _, entry, is_end = turn
     begin, end = entry.span
     return (end or begin) if is_end else begin

@@ -12,7 +12,7 @@ from itertools import islice
 
 from otel_agent_replay.boundary.crossing import Answer, Place, strand_label
 from otel_agent_replay.errors import DamagedRecording, MissingPayload, ReplayInterrupt, TapeEnded, TapeUnreadable
-from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read
+from otel_agent_replay.model import THREAD_END, Call, Kind, Outcome, OutcomeStatus, Read
 from otel_agent_replay.replay import matching
 from otel_agent_replay.replay.order import CompletionOrder
 from otel_agent_replay.replay.tape import Entry, Tape
@@ -63,7 +63,7 @@ class Playback:
     def __init__(self, tape: Tape, *, volatile: Sequence[str] = ()) -> None:
         self.tape = tape
         self.volatile = matching.Volatile(volatile)
-        self.order = CompletionOrder(tape.entries, tape.numbers)
+        self.order = CompletionOrder(tape.entries, tape.numbers, tape.thread_ends.values())
         self.interrupt: ReplayInterrupt | None = None
         self.canonical_matches: list[int] = []
 
@@ -91,7 +91,17 @@ class Playback:
         """Return the next recorded bulk read of that name there, or None."""
         if self.interrupt is not None:
             raise self.interrupt
-        return self.tape.take_read(place.path, kind, name, strand)
+        read = self.tape.take_read(place.path, kind, name, strand)
+        if read is not None and name == THREAD_END:
+            self._end_thread(read)
+        return read
+
+    def _end_thread(self, read: Read) -> None:
+        """Hold a thread that is done until those that were done before it are."""
+        end = self.tape.thread_ends.get(read.sequence)
+        if end is not None:
+            self.order.settle(end)
+            self.order.ended(end)
 
     def departed(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:
         """Return the departure of a call or bulk read that the tape does not hold, and stop the replay with it."""

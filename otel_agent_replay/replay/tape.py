@@ -16,6 +16,7 @@ from otel_agent_replay.errors import DamagedRecording, MissingPayload
 from otel_agent_replay.model import (
     CLIENT_STRAND,
     EMPTY_DIGEST,
+    THREAD_END,
     Call,
     Kind,
     Node,
@@ -52,6 +53,26 @@ class Entry:
         self.end_turn = -1
         self.ends_at_begin = 0
         self.canonical: bytes | None = None
+
+    @property
+    def step(self) -> int:
+        """Its step; 0 when it has none."""
+        return self.node.step or 0
+
+
+class ThreadEnd:
+    """The end of a thread or a pool's task, `sequence` in the run's order. The rest belongs to `order`."""
+
+    __slots__ = ("begin_turn", "end_turn", "ends_at_begin", "sequence", "span", "step")
+
+    def __init__(self, read: Read) -> None:
+        at = read.value if isinstance(read.value, int) else 0
+        self.sequence = read.sequence
+        self.span = (at, at)
+        self.step = 0
+        self.begin_turn = -1
+        self.end_turn = -1
+        self.ends_at_begin = 0
 
 
 class _Group:
@@ -102,6 +123,7 @@ class Tape:
         self.root: Node | None = None
         self.entries: list[Entry] = []
         self.reads_taken = 0
+        self.thread_ends: dict[int, ThreadEnd] = {}
         self._payload = recorded.payload
         self._nodes: list[Node] = []
         self._numbers: list[int] | None = None
@@ -127,12 +149,15 @@ class Tape:
             if node.kind is Kind.RUN:
                 if self.root is None:
                     self.root = node
+                    self._keep_thread_ends(node)
                 continue
             below = parent in covered
             # A checkpoint crosses nothing, but its state is held against the tape like a request.
             crosses = node.call is not None and (node.kind.is_crossing or node.kind is Kind.CHECKPOINT)
             if below or crosses:
                 covered.add(path)
+            else:
+                self._keep_thread_ends(node)
             if crosses and node.call is not None:
                 self.entries.append(Entry(node, node.call, (item.span.start_ns, item.span.end_ns), below))
         self.entries.sort(key=lambda entry: entry.node.sequence)
@@ -147,6 +172,9 @@ class Tape:
                 exact[key] = deque((same, entry))
             else:
                 same.append(entry)
+
+    def _keep_thread_ends(self, node: Node) -> None:
+        self.thread_ends.update({read.sequence: ThreadEnd(read) for read in node.reads if read.name == THREAD_END})
 
     def numbers(self) -> list[int]:
         """Return every sequence number that the recording uses, sorted: begins, ends and bulk reads."""

@@ -1,0 +1,66 @@
+"""Which of two threads is done first is an input: a replay imposes it, whatever the threads do after their calls."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+import pytest
+
+from otel_agent_replay.boundary import threads
+from tests.taped_runs import Replayed, record, tool
+
+
+@pytest.fixture(autouse=True)
+def _hooked():
+    threads.install()
+    yield
+    threads.uninstall()
+
+
+@pytest.mark.parametrize("thinking", [(0.06, 0.03, 0.0), (0.0, 0.03, 0.06), (0.0, 0.0, 0.0)])
+def test_futures_complete_in_the_recorded_order(thinking):
+    """Workers whose calls end at once and who then think for some time complete as recorded, however long they think.
+
+    The replay's workers think in the opposite order; without their turns the agent would see the opposite order too.
+    """
+    search = tool("search", lambda source: f"answer of {source}", "source")
+
+    def agent(seconds):
+        def work(number):
+            found = search(f"s{number}")
+            time.sleep(seconds[number])
+            return found
+
+        with ThreadPoolExecutor(3) as pool:
+            futures = [pool.submit(work, number) for number in range(3)]
+            return [future.result() for future in as_completed(futures)]
+
+    expected, recording = record(lambda: agent((0.06, 0.0, 0.03)))
+    assert expected == ["answer of s1", "answer of s2", "answer of s0"]
+    for _ in range(3):
+        replayed = Replayed(recording, lambda: agent(thinking))
+        assert replayed.result == expected
+        assert replayed.playback.interrupt is None
+        assert replayed.playback.order.not_imposed == []
+        assert replayed.tape.count_reads_left() == 0
+
+
+def test_a_thread_that_is_left_out_holds_nobody_up():
+    """A changed agent that starts fewer threads goes on; the threads that it has are not kept for ever."""
+    search = tool("search", lambda source: f"answer of {source}", "source")
+
+    def all_in_threads():
+        with ThreadPoolExecutor(3) as pool:
+            return sorted(pool.map(search, ["s0", "s1", "s2"]))
+
+    def fewer():
+        with ThreadPoolExecutor(3) as pool:
+            found = pool.submit(search, "s2").result()
+        return sorted([found, search("s1"), search("s0")])
+
+    expected, recording = record(all_in_threads)
+    began = time.perf_counter()
+    replayed = Replayed(recording, fewer)
+    assert replayed.result == expected
+    assert time.perf_counter() - began < 5
