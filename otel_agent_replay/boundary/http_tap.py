@@ -115,8 +115,8 @@ class ResponseTap:
         now = _clock()
         self._data.append(data)
         self._times.append(now - self._began_ns)
-        self._held += len(data)
-        if self._held > self._limit or (self._part_due and now > self._part_due):
+        held = self._held = self._held + len(data)
+        if held > self._limit or (now > self._part_due and self._part_due):
             self._overflow(now)
 
     def trailers(self, headers: tuple[tuple[str, str], ...]) -> None:

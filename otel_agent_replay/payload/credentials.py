@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
+from functools import lru_cache
 
 HEADERS = frozenset(
     {
@@ -63,6 +64,7 @@ _VARIABLE = re.compile(
 _NOT_SECRET = frozenset({"", "0", "1", "true", "false", "yes", "no", "on", "off", "none", "null", "default", "auto"})
 
 
+@lru_cache(1_024)
 def is_header(name: str) -> bool:
     """Return whether a header of this name (lower case) holds a credential."""
     return name in HEADERS or _HEADER.search(name) is not None

@@ -38,6 +38,9 @@ __all__ = ["Redaction", "Rule"]
 
 _MOST_PASSES = 12  # each pass masks something more, so that the last one finds nothing; in practice two
 _MOST_URLS = 256
+_MOST_HEADERS = 2_048
+
+_Header = tuple[str, str]
 
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)?")
 _PARAMETER = re.compile(r"(?<=[?&;#])([^=&;#]+)=([^&;#]*)")
@@ -69,6 +72,7 @@ class Redaction:
         self._learnt = Learnt()
         self._clean = CleanBodies()
         self._urls: dict[str, str] = {}
+        self._known_headers: tuple[int, dict[_Header, _Header | None]] = (0, {})
 
     @classmethod
     def default(cls, *, key: bytes = b"", level: CaptureLevel = CaptureLevel.REDACTED) -> Redaction:
@@ -163,20 +167,44 @@ class Redaction:
 
     def headers(self, items: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         """Return the headers that may be stored, in order. Credentials are left out, and learnt."""
-        kept: list[tuple[str, str]] = []
-        for name, value in items:
-            lowered = name.lower()
+        wanted = tuple(items)
+        version, known = self._known_headers  # most headers come again with every call
+        fresh: Sequence[_Header] = wanted
+        if version == self._learnt.version and len(known) < _MOST_HEADERS:
+            fresh = [item for item in wanted if item not in known]
+        else:
+            known = {}
+        if fresh:
+            before = self._learnt.version
+            looked_at = self._looked_at(fresh)
+            if self._learnt.version != before:  # a secret stood in one of them: the others may hold it too
+                before, known, fresh = self._learnt.version, {}, wanted
+                looked_at = self._looked_at(wanted)
+            known.update(zip(fresh, looked_at))  # noqa: B905 - one for each
+            self._known_headers = (before, known)
+        return tuple([kept for item in wanted if (kept := known[item]) is not None])
+
+    def _looked_at(self, items: Sequence[_Header]) -> list[_Header | None]:
+        """Return what is kept of each header, None for one that is left out."""
+        kept: list[_Header | None] = []
+        for item in items:
+            lowered = item[0].lower()
             if credentials.is_header(lowered):
-                self._learn_header(lowered, value)
+                self._learn_header(lowered, item[1])
+                kept.append(None)
                 continue
-            action = self._set.key_action(lowered) if self._set else None
-            if action == "drop":
-                continue
-            kept.append((name, value if action is None else self._short(action, value)))
-        together = "\n".join([value for _, value in kept])
+            action = None if self._only_credentials else self._set.key_action(lowered)
+            if action is None:
+                kept.append(item)
+            else:
+                kept.append(None if action == "drop" else (item[0], self._short(action, item[1])))
+        together = "\n".join([item[1] for item in kept if item is not None])
         if "://" not in together and self.text(together) is together:
-            return tuple(kept)
-        return tuple((name, self.url(value) if "://" in value else self.text(value)) for name, value in kept)
+            return kept
+        return [None if item is None else (item[0], self._header_value(item[1])) for item in kept]
+
+    def _header_value(self, value: str) -> str:
+        return self.url(value) if "://" in value else self.text(value)
 
     def _learn_header(self, name: str, value: str) -> None:
         if "cookie" in name:
@@ -260,24 +288,30 @@ class Redaction:
 
         Paths are those of the value (`kwargs.customer.email`), not of the tags.
         """
-        if (
-            self._only_credentials
-            and len(encoded) <= _SHORT
-            and credentials.is_plain(encoded)
-            and not self._learnt.may_be_in(encoded)
-        ):
+        if self._is_innocent(encoded):
             return encoded
         return self._redacted(encoded, "application/json", [], typed=True)[0]
 
     def text(self, text: str) -> str:
         """Return `text` with everything masked: the same object when nothing is."""
         data = text.encode("utf-8", "surrogatepass")
+        if self._is_innocent(data):
+            return text
         redacted = self._redacted(data, "text/plain", [], typed=False)[0]
         return text if redacted is data else redacted.decode("utf-8", "surrogatepass")
 
+    def _is_innocent(self, data: bytes) -> bool:
+        """Whether a short text cannot hold anything that is to be masked; False says nothing."""
+        return (
+            self._only_credentials
+            and len(data) <= _SHORT
+            and credentials.is_plain(data)
+            and not self._learnt.may_be_in(data)
+        )
+
     def _redacted(self, data: bytes, media_type: str, cuts: list[int], *, typed: bool) -> tuple[bytes, list[int]]:
         """Mask until nothing more is found: what is masked can bring to light what stood around it."""
-        reads = bool(self._set) or self._body_rules.needs_reading(media_type)
+        reads = not self._only_credentials or self._body_rules.needs_reading(media_type)
         for _ in range(_MOST_PASSES):
             spans = self._spans(data)
             if not spans and not reads:
