@@ -1,6 +1,5 @@
 """What `compare` says of two runs: departure, cause, questions, consequences."""
 
-
 from otel_agent_replay.compare import (
     Added,
     Asked,
