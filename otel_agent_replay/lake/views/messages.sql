@@ -52,15 +52,16 @@ answers AS (
             ELSE array_to_string(
                 [
                     coalesce(
-                        try(line[6:] ->> '$.choices[0].delta.content'),
-                        CASE try(line[6:] ->> '$.type')
-                            WHEN 'response.output_text.delta' THEN try(line[6:] ->> '$.delta')
-                            ELSE try(line[6:] ->> '$.delta.text')
+                        event ->> '$.choices[0].delta.content',
+                        CASE event ->> '$.type'
+                            WHEN 'response.output_text.delta' THEN event ->> '$.delta'
+                            ELSE event ->> '$.delta.text'
                         END,
                         ''
                     )
-                    for line in string_split(raw, chr(10))
-                    if line LIKE 'data:%{%'
+                    for event in [
+                        try_cast(line[6:] AS JSON) for line in string_split(raw, chr(10)) if line LIKE 'data:%{%'
+                    ]
                 ],
                 ''
             )
