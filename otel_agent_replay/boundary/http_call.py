@@ -113,15 +113,16 @@ def call_of(redaction: Redaction, request: SentRequest, *, facts: bool = True) -
             else {semconv.PROTOCOL: protocol.name}
         )
     is_read = protocol is not None or method in _READS
-    call = Call(
-        kind=kind,
-        name=name,
-        side_effect=SideEffect.READ if is_read else SideEffect.WRITE,
-        request=Payload.of(body, media_type),
-        head=HttpRequestHead(method, url, kept_headers),
-        attributes=attributes,
-        idempotency_key=header(request.headers, "idempotency-key"),
-        notes=(*request.notes, *notes),
+    call = Call(  # by position: that costs two thirds
+        kind,
+        name,
+        SideEffect.READ if is_read else SideEffect.WRITE,
+        Payload.of(body, media_type),
+        HttpRequestHead(method, url, kept_headers),
+        attributes,
+        header(headers, "idempotency-key"),
+        True,
+        (*request.notes, *notes) if notes or request.notes else (),
     )
     return call, protocol
 

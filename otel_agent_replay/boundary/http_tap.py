@@ -190,18 +190,18 @@ class ResponseTap:
             chunks = tuple(map(Chunk, map(len, clean.chunks), self._times))
         else:
             clean, result, chunks = body, Payload(self._sha.digest(), None, self._media_type, self._told), ()
-        return Outcome(
+        return Outcome(  # by position: that costs two thirds
             status,
-            result=result,
-            head=self._head,
-            chunks=chunks,
-            trailers=self._trailers,
-            failure=failure,
-            closed_early=closed_early,
-            exact=clean.exact and not self._changed,
-            round_trips=not self._dropped,
-            notes=clean.notes,
-            attributes=self._facts(clean.plain, whole=status is OutcomeStatus.OK and not closed_early),
+            result,
+            self._head,
+            chunks,
+            self._trailers,
+            failure,
+            closed_early,
+            clean.exact and not self._changed,
+            not self._dropped,
+            clean.notes,
+            self._facts(clean.plain, whole=status is OutcomeStatus.OK and not closed_early),
         )
 
     def _masked(self) -> Masked:

@@ -253,7 +253,7 @@ def is_plain(data: bytes) -> bool:
         "=" in text
         or "@" in text
         or "key" in text  # also of PRIVATE KEY
-        or "token" in text
+        or ("token" in text and text.count("token") != text.count("tokens"))  # a count of them is no credential
         or "pass" in text
         or "secret" in text
         or "credential" in text

@@ -316,7 +316,7 @@ def _tell_head(tap: ResponseTap, response: Any) -> None:
 
 
 def _text(raw: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw)
+    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
 
 
 def _known_body(library: _Library, request: Any) -> bytes | None:
