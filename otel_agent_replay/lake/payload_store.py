@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from otel_agent_replay.errors import DamagedRecording
@@ -148,60 +147,37 @@ class PackReader:
         self._starts = [0]
         for group in range(metadata.num_row_groups):
             self._starts.append(self._starts[-1] + metadata.row_group(group).num_rows)
-        self._cache: OrderedDict[int, _Group] = OrderedDict()
+        self._cache: OrderedDict[int, PayloadGroup] = OrderedDict()
         self._lock = threading.Lock()
 
     def payload(self, number: int, digest: bytes) -> bytes:
         """Return the bytes of payload `number`. Raises DamagedRecording when they are not those of `digest`."""
-        group, row = self._place(number)
-        data = self._whole(group, row)
+        data = self.stored(number)
         if digest_of(data) != digest:
             raise DamagedRecording(
                 f"payload {digest.hex()[:16]} (number {number} of {self._path}) was altered: its digest is another"
             )
         return data
 
-    def many(self, numbers: pa.Array[Any]) -> pa.Array[Any]:
-        """Return the bytes of payloads by number (large_binary), without proving them: no digest is asked for.
-
-        Fast where numbers that follow each other lie in few row groups.
-        """
-        found = pa.nulls(len(numbers), pa.large_binary())
-        bounds: Any = pc.min_max(numbers).as_py()
-        first = bounds["min"]
-        while first is not None and first <= bounds["max"]:
-            group, row = self._place(first)
-            low = first - row
-            here = pc.and_(pc.greater_equal(numbers, low), pc.less(numbers, low + group.rows))
-            rows = pc.subtract(numbers.filter(here), low)
-            if len(rows):
-                found = pc.replace_with_mask(found, here, self._taken(group, rows))
-            first = low + group.rows
-        return found
-
-    def _taken(self, group: _Group, rows: pa.Array[Any]) -> pa.Array[Any]:
-        taken: pa.Array[Any] = group.data.take(rows)
-        if not taken.null_count:
-            return taken
-        numbers: list[Any] = rows.to_pylist()
-        return pa.array([self._whole(group, row) for row in numbers], pa.large_binary())
-
-    def _whole(self, group: _Group, row: int) -> bytes:
-        pieces = group.pieces[row].as_py()
-        if pieces is None:
-            return group.bytes_of(row, 1)
+    def stored(self, number: int) -> bytes:
+        """Return the bytes of payload `number` without proving them: for who knows no digest."""
+        group = self.group_of(number)
+        whole = group.whole(number)
+        if whole is not None:
+            return whole.tobytes()
+        pieces = group.pieces[number - group.first].as_py()
         return b"".join(part for found in pieces for part in self._parts(found["first"], found["count"]))
 
     def _parts(self, first: int, count: int) -> Iterator[bytes]:
         """Yield the bytes of a range of numbers, one part a row group."""
         while count > 0:
-            group, row = self._place(first)
-            here = min(count, group.rows - row)
-            yield group.bytes_of(row, here)
+            group = self.group_of(first)
+            here = min(count, group.end - first)
+            yield group.joined(first, here)
             first, count = first + here, count - here
 
-    def _place(self, number: int) -> tuple[_Group, int]:
-        """Return the row group of a number and its row there."""
+    def group_of(self, number: int) -> PayloadGroup:
+        """Return the row group that holds a number."""
         if not 0 <= number < self._starts[-1]:
             raise DamagedRecording(f"{self._path} has no payload number {number}")
         index = bisect.bisect_right(self._starts, number) - 1
@@ -209,27 +185,43 @@ class PackReader:
             group = self._cache.get(index)
             if group is None:
                 with damage_named(self._path):
-                    group = _Group(self._file.read_row_group(index, columns=["pieces", "data"]))
+                    table = self._file.read_row_group(index, columns=["pieces", "data"])
+                group = PayloadGroup(self._starts[index], table)
                 self._cache[index] = group
                 while len(self._cache) > self._row_groups:
                     self._cache.popitem(last=False)
             else:
                 self._cache.move_to_end(index)
-        return group, number - self._starts[index]
+        return group
 
 
-class _Group:
-    """One row group in memory. Rows that follow each other lie side by side, so a range of pieces is one slice."""
+class PayloadGroup:
+    """One row group in memory: the numbers from `first` to before `end`.
 
-    def __init__(self, table: pa.Table) -> None:
-        self.rows = table.num_rows
+    Rows that follow each other lie side by side, so a range of pieces is one slice.
+    """
+
+    def __init__(self, first: int, table: pa.Table) -> None:
+        self.first = first
+        self.end = first + table.num_rows
         self.pieces = table.column("pieces")
         data: Any = table.combine_chunks().column("data").chunk(0)
-        self.data: Any = data.cast(pa.large_binary())  # a few thousand of its values may be more than 2 GB
-        _, offsets, values = data.buffers()
+        valid, offsets, values = data.buffers()
+        self._shift = data.offset
+        self._valid = None if valid is None else memoryview(valid)
         self._offsets = memoryview(offsets).cast("i")[data.offset :]
         self._values = memoryview(values) if values is not None else memoryview(b"")
 
-    def bytes_of(self, row: int, count: int) -> bytes:
-        """Return the joined bytes of `count` rows from `row` on."""
+    def whole(self, number: int) -> memoryview | None:
+        """Return the bytes of a payload; None when it lies in pieces."""
+        row = number - self.first
+        if self._valid is not None:
+            bit = row + self._shift
+            if not self._valid[bit >> 3] >> (bit & 7) & 1:
+                return None
+        return self._values[self._offsets[row] : self._offsets[row + 1]]
+
+    def joined(self, number: int, count: int) -> bytes:
+        """Return the joined bytes of `count` payloads from `number` on."""
+        row = number - self.first
         return self._values[self._offsets[row] : self._offsets[row + count]].tobytes()

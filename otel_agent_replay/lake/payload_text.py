@@ -9,40 +9,51 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from otel_agent_replay.lake.layout import PAYLOADS, all_files
-from otel_agent_replay.lake.payload_store import PackReader
+from otel_agent_replay.lake.payload_store import PackReader, PayloadGroup
 
 _OPEN_PACKS = 16
 _ROW_GROUPS = 2
 
 
 class PayloadTexts:
-    """The payloads of a lake by pack and number, many at once."""
+    """The payloads of a lake by pack and number. Safe to share between threads."""
 
     def __init__(self, lake: Path) -> None:
         self._lake = lake
         self._paths: dict[int, Path] = {}
         self._readers: OrderedDict[int, PackReader] = OrderedDict()
+        self._near: dict[int, PayloadGroup] = {}
         self._lock = threading.Lock()
 
-    def texts(self, packs: Any, numbers: Any) -> Any:
-        """Return an array of texts; null where the payload is gone or is not UTF-8.
+    def text(self, pack: int | None, number: int | None) -> str | None:
+        """Return a payload's text; None where there is none, its file is gone, or it is not UTF-8.
 
-        `packs` and `numbers` are arrays of one length. Raises DamagedRecording for a file that cannot be read.
+        Raises DamagedRecording for a file that cannot be read. The bytes are not proved.
         """
-        packs, numbers = _whole(packs), _whole(numbers)
-        found = pa.nulls(len(packs), pa.large_string())
-        for pack in packs.unique().drop_null().to_pylist():
-            reader = self._reader(pack)
-            if reader is not None:
-                here = pc.fill_null(pc.and_(pc.equal(packs, pack), pc.is_valid(numbers)), False)
-                found = pc.replace_with_mask(found, here, _as_text(reader.many(numbers.filter(here))))
-        return found
+        if pack is None or number is None:
+            return None
+        try:
+            # This is called once a row: rows of a file come in order, so most lie in the row group of the last.
+            near = self._near.get(pack)
+            if near is not None and near.first <= number < near.end:
+                whole = near.whole(number)
+                if whole is not None:
+                    return str(whole, "utf-8")
+            return self._far(pack, number)
+        except UnicodeDecodeError:
+            return None
+
+    def _far(self, pack: int, number: int) -> str | None:
+        reader = self._reader(pack)
+        if reader is None:
+            return None
+        near = reader.group_of(number)
+        with self._lock:
+            if pack in self._readers:
+                self._near[pack] = near
+        return reader.stored(number).decode("utf-8")
 
     def _reader(self, pack: int) -> PackReader | None:
         with self._lock:
@@ -59,28 +70,11 @@ class PayloadTexts:
                 return None
             self._readers[pack] = reader
             while len(self._readers) > _OPEN_PACKS:
-                self._readers.popitem(last=False)
+                forgotten, _ = self._readers.popitem(last=False)
+                self._near.pop(forgotten, None)
             return reader
 
     def _path(self, pack: int) -> Path | None:
         if pack not in self._paths:  # files come while a connection lives
             self._paths = {file.pack: file.path for file in all_files(self._lake, PAYLOADS)}
         return self._paths.get(pack)
-
-
-def _whole(values: Any) -> Any:
-    return values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-
-
-def _as_text(data: pa.Array[Any]) -> pa.Array[Any]:
-    try:
-        return data.cast(pa.large_string())
-    except pa.ArrowInvalid:
-        return pa.array([_text(value) for value in data.to_pylist()], pa.large_string())
-
-
-def _text(data: bytes | None) -> str | None:
-    try:
-        return None if data is None else data.decode("utf-8")
-    except UnicodeDecodeError:
-        return None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import duckdb
 import pytest
 
 from otel_agent_replay.errors import DamagedRecording, RunNotFound
-from otel_agent_replay.lake import payload_store
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.layout import PAYLOADS, SPANS, all_files
-from otel_agent_replay.lake.payload_store import Body, PackReader
 from otel_agent_replay.lake.views import connect
 from otel_agent_replay.lake.writer import write_runs
 from tests.support.lake_runs import STARTED_MS, RunMaker, full_run
@@ -102,27 +102,21 @@ def test_contents_are_shown_of_packs_that_come_while_a_connection_lives(tmp_path
         assert connection.execute(asked).fetchone() == (4,)
 
 
-def test_many_payloads_are_read_across_row_groups_and_pieces(tmp_path, monkeypatch):
-    """Many at once are the same bytes as one by one, in the order asked, whole or in pieces, and null for null."""
-    import pyarrow as pa
-
-    from otel_agent_replay.lake.parquet_file import ParquetOutput
-    from otel_agent_replay.lake.payload_store import PackWriter
-    from otel_agent_replay.lake.schema import PAYLOADS as SCHEMA
-    from otel_agent_replay.lake.schema import file_metadata
-    from otel_agent_replay.model import digest_of
-
-    monkeypatch.setattr(payload_store, "ROW_GROUP_BYTES", 1000)
-    bodies = {digest_of(data): data for data in (bytes([65 + n]) * 300 for n in range(20))}
-    cut = b"".join(bodies.values())[:2000]
-    bodies[digest_of(cut)] = cut
-    path = tmp_path / "pack.parquet"
-    with ParquetOutput(path, SCHEMA, file_metadata(segments=[], quirks=())) as output:
-        writer = PackWriter(1, output.write, lambda _, data: [(0, 700, "user"), (700, len(data), "user")])
-        given = [Body(digest, data, "any" if data is cut else "") for digest, data in bodies.items()]
-        numbers = writer.add_run(given)
-        writer.flush()
-        output.publish()
-    asked = [*reversed(list(numbers.items())), (b"", None), *numbers.items()]
-    found = PackReader(path, row_groups=1).many(pa.array([number for _, number in asked], pa.int32()))
-    assert found.to_pylist() == [bodies.get(digest) for digest, _ in asked]
+def test_contents_of_many_rows_are_those_of_the_payloads(tmp_path):
+    """More rows than DuckDB takes at once, from two packs in turn, sorted and joined: each keeps its own arguments."""
+    for hour in range(2):
+        maker = RunMaker(hour, started_ms=STARTED_MS + hour * HOUR_MS)
+        for number in range(3000):
+            maker.tool("look", {"order": f"{hour}-{number}-{'x' * (number % 40)}"}, [number] * (number % 30))
+        write_runs(tmp_path, [maker.run()], segments=[str(hour)])
+    with connect(tmp_path) as connection:
+        shown = connection.execute(
+            "SELECT one.hour, one.step, coalesce(one.arguments, ''), one.result, other.arguments "
+            "FROM tool_calls AS one JOIN tool_calls AS other USING (run_id, step) ORDER BY hash(one.step), one.run_id"
+        ).fetchall()
+    assert len(shown) == 6000
+    first_hour = min(row[0] for row in shown)
+    for hour, step, arguments, result, again in shown:
+        order = f"{hour - first_hour}-{step - 1}-{'x' * ((step - 1) % 40)}"
+        assert arguments == again == f'{{"args":[],"kwargs":{{"order":"{order}"}}}}'
+        assert json.loads(result) == [step - 1] * ((step - 1) % 30)
