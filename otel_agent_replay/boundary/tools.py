@@ -15,7 +15,7 @@ from typing import Any
 
 from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.failures import recorded_failure
-from otel_agent_replay.boundary.http_faults import stop
+from otel_agent_replay.boundary.http_faults import report, stop
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import ReplayDeparture
 from otel_agent_replay.model import (
@@ -32,6 +32,8 @@ from otel_agent_replay.payload.codec import decode, encode
 from otel_agent_replay.payload.failure import rebuild
 
 _VALUE = MediaType.VALUE.value
+NOT_KEPT = Payload.of(b'{"$type":"text_only","class":"builtins:dict","text":"<not kept>"}', _VALUE)
+"""What stands for a value that could not be taken down at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,46 +63,71 @@ class Declaration:
         return named
 
     def describe(self, session: Session, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
-        """Return the redacted call, arguments taken by value now."""
-        named = self.arguments(args, kwargs)
-        data, round_trips, notes = encode(named)
-        redaction = session.redaction
-        return Call(  # by position: that costs two thirds
-            self.kind,
-            self.name,
-            self.side_effect,
-            Payload.of(redaction.value_bytes(data), _VALUE),
-            None,
-            self.attributes,
-            "" if self.idempotency_key is None else redaction.text(self._key(named, args, kwargs)),
-            round_trips,
-            notes,
-        )
+        """Return the redacted call, arguments taken by value now. Never raises: what fails is told, and not kept."""
+        try:
+            named = self.arguments(args, kwargs)
+            data, round_trips, notes = encode(named)
+            return Call(  # by position: that costs two thirds
+                self.kind,
+                self.name,
+                self.side_effect,
+                Payload.of(session.redaction.value_bytes(data), _VALUE),
+                None,
+                self.attributes,
+                "" if self.idempotency_key is None else self._key(session, named, args, kwargs),
+                round_trips,
+                notes,
+            )
+        except Exception as error:
+            report(session, "taking down the arguments of a declared function", error)
+            notes = (f"the arguments were not kept: {type(error).__name__}",)
+            return Call(
+                self.kind, self.name, self.side_effect, NOT_KEPT, None, self.attributes, round_trips=False, notes=notes
+            )
 
-    def _key(self, named: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    def _key(self, session: Session, named: Mapping[str, Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         key = self.idempotency_key
-        return str(key(*args, **kwargs) if callable(key) else named.get(key or "", ""))
+        try:
+            text = str(key(*args, **kwargs) if callable(key) else named.get(key or "", ""))
+        except Exception as error:
+            report(session, "asking for an idempotency key", error)
+            return ""
+        return session.redaction.text(text)
 
 
 def value_outcome(session: Session, value: Any, *, status: OutcomeStatus = OutcomeStatus.OK) -> Outcome:
     """Return the outcome that holds `value`, redacted, with what of it could not be kept noted."""
-    data, round_trips, notes = encode(value)
-    stored = session.redaction.value_bytes(data)
-    exact = stored is data or stored == data
-    return Outcome(status, Payload.of(stored, _VALUE), None, (), (), None, False, exact, round_trips, notes)
+    try:
+        data, round_trips, notes = encode(value)
+        stored = session.redaction.value_bytes(data)
+        exact = stored is data or stored == data
+        return Outcome(status, Payload.of(stored, _VALUE), None, (), (), None, False, exact, round_trips, notes)
+    except Exception as error:
+        return _not_kept(session, status, error)
 
 
 def error_outcome(session: Session, error: BaseException, *, yielded: list[Any] | None = None) -> Outcome:
     """Return the outcome of a call that raised `error`, after it had yielded `yielded` (generators only)."""
-    failure = recorded_failure(error, FailurePhase.CALL, session.redaction)
     cancelled = isinstance(error, asyncio.CancelledError)
+    status = OutcomeStatus.CANCELLED if cancelled else OutcomeStatus.ERROR
+    try:
+        failure = recorded_failure(error, FailurePhase.CALL, session.redaction)
+    except Exception as defect:
+        return _not_kept(session, status, defect)
     result = None if yielded is None else value_outcome(session, {"yielded": yielded}).result
     return Outcome(
-        status=OutcomeStatus.CANCELLED if cancelled else OutcomeStatus.ERROR,
+        status=status,
         result=result,
         failure=failure,
         round_trips=failure.round_trips,
     )
+
+
+def _not_kept(session: Session, status: OutcomeStatus, defect: Exception) -> Outcome:
+    """Return the outcome of a call of which a defect of ours kept nothing but how it ended."""
+    report(session, "taking down the outcome of a declared function", defect)
+    notes = (f"the outcome was not kept: {type(defect).__name__}",)
+    return Outcome(status, round_trips=False, exact=False, notes=notes)
 
 
 def _served(crossing: Crossing) -> Any:
@@ -238,7 +265,10 @@ def _items_outcome(session: Session, items: list[Any], returned: Any, *, closed_
     parts = b",".join(item.data for item in items)
     end = encode(returned)
     data = b'{"yielded":[' + parts + b'],"returned":' + end.data + b"}"
-    stored = session.redaction.value_bytes(data)
+    try:
+        stored = session.redaction.value_bytes(data)
+    except Exception as defect:
+        return _not_kept(session, OutcomeStatus.OK, defect)
     return Outcome(
         status=OutcomeStatus.OK,
         result=Payload.of(stored, _VALUE),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from typing import Any, TypeVar
 
@@ -19,8 +20,11 @@ from otel_agent_replay.boundary.tools import Declaration
 from otel_agent_replay.capture.signatures import defaults_of, parameters_of
 from otel_agent_replay.model import CaptureLevel, Kind, MediaType, Payload, SideEffect
 from otel_agent_replay.payload.codec import encode
+from otel_agent_replay.wire.text import whole_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_log = logging.getLogger("otel_agent_replay")
+_said: set[object] = set()
 _OURSELVES = __name__.partition(".")[0]
 _VALUE = MediaType.VALUE.value
 
@@ -39,8 +43,8 @@ class AgentDeclaration:
         capture: CaptureLevel | None,
     ) -> None:
         self.function = function
-        self.name = name or function.__name__
-        self.versions = {key: value for key, value in versions.items() if value}
+        self.name = whole_text(name or function.__name__)
+        self.versions = {key: whole_text(str(value)) for key, value in versions.items() if value}
         self.thread_id = thread_id
         self.subject = subject
         self.capture = capture
@@ -72,8 +76,14 @@ def _text(
     """Resolve a name: of a parameter, else the text itself; a function is asked with the call's arguments."""
     if given is None:
         return ""
-    found = given(*args, **kwargs) if callable(given) else named.get(given, given)
-    return "" if found is None else str(found)
+    try:
+        found = given(*args, **kwargs) if callable(given) else named.get(given, given)
+        return "" if found is None else str(found)
+    except Exception as error:
+        if given not in _said:
+            _said.add(given)
+            _log.warning("runs are recorded without a thread id or subject: asking for it failed", exc_info=error)
+        return ""
 
 
 def wrap(declaration: AgentDeclaration) -> Callable[..., Any]:

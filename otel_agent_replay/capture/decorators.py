@@ -17,6 +17,7 @@ from otel_agent_replay.boundary import tools
 from otel_agent_replay.capture.agents import AgentDeclaration, wrap
 from otel_agent_replay.capture.signatures import parameters_of
 from otel_agent_replay.model import CaptureLevel, Kind, SideEffect
+from otel_agent_replay.wire.text import whole_text
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -128,7 +129,7 @@ def _declare(
     operation: str = "",
 ) -> Any:
     def decorate(inner: Callable[..., Any]) -> Callable[..., Any]:
-        called = name or inner.__name__
+        called = whole_text(name or inner.__name__)
         attributes: dict[str, Any] = {}
         if operation:
             attributes[semconv.OPERATION_NAME] = operation

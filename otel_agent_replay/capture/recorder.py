@@ -116,6 +116,7 @@ class Recorder:
             self._ended(crossing, outcome)
         except Exception as error:
             self._failed("end of a crossing", crossing.place, error)
+            _end_span(crossing.place)
 
     def sent(self, crossing: Crossing) -> None:
         """Write a streamed request anew, now that it is known: the later begin of a span replaces the earlier."""
@@ -130,8 +131,11 @@ class Recorder:
 
     def lost(self, loss: Loss) -> None:
         """Write that something was not, or not wholly, kept."""
-        stamped = replace(loss, run_id=loss.run_id or self.run_id, time_ns=loss.time_ns or _time_ns())
-        self.journal.append(wire.Record(loss=convert.loss_to_wire(stamped)))
+        try:
+            stamped = replace(loss, run_id=loss.run_id or self.run_id, time_ns=loss.time_ns or _time_ns())
+            self.journal.append(wire.Record(loss=convert.loss_to_wire(stamped)))
+        except Exception as error:
+            self._say(f"a loss ({loss.what})", error)
 
     def partial(self, crossing: Crossing, head: HttpResponseHead, data: bytes, chunks: Sequence[Chunk]) -> None:
         """Write a part of a body that is still arriving."""
@@ -166,7 +170,9 @@ class Recorder:
     def left(self, place: Place, error: BaseException | None, attributes: Mapping[str, Any]) -> None:
         """Write the end of a scope."""
         try:
-            node = self._node(place)
+            node: NodeRecord | None = place.span
+            if node is None:
+                return  # its begin was lost, and is counted
             self._open.pop(node.span_id, None)
             ended_ns = _time_ns()
             record = self._records.left(node.span_id, ended_ns, place.next_sequence(), error, attributes)
@@ -176,6 +182,7 @@ class Recorder:
                 node.live.end(ended_ns, error_type=error_type, attributes=attributes)
         except Exception as defect:
             self._failed("end of a scope", place, defect)
+            _end_span(place)
 
     def read(self, place: Place, read: Read) -> None:
         """Hold a bulk read; it is written with the next record of its place."""
@@ -189,10 +196,14 @@ class Recorder:
 
     def inside(self, place: Place) -> AbstractContextManager[object]:
         """Make the place's span the current one while its code runs."""
-        node = place.span
-        if node is None or node.live is None:
+        try:
+            node = place.span
+            if node is None or node.live is None:
+                return _NOTHING_CURRENT
+            return self.tracing.current(node.live)
+        except Exception as error:
+            self._failed("place of a span", place, error)
             return _NOTHING_CURRENT
-        return self.tracing.current(node.live)
 
     # --- what the run's opener calls ---
 
@@ -250,7 +261,9 @@ class Recorder:
 
     def _ended(self, crossing: Crossing, outcome: Outcome) -> None:
         place = crossing.place
-        node = self._node(place)
+        node: NodeRecord | None = place.span
+        if node is None:
+            return  # its begin was lost, and is counted
         self._open.pop(node.span_id, None)
         ended_ns = _time_ns()
         sequence = 0 if outcome.status is OutcomeStatus.PENDING else place.next_sequence()
@@ -311,11 +324,14 @@ class Recorder:
 
     def _failed(self, what: str, place: Place, error: Exception) -> None:
         """Log a defect of ours once, and count what it lost."""
-        if not self._complained:
-            self._complained = True
-            _log.error("recording the %s failed; the agent goes on, the loss is counted", what, exc_info=error)
+        self._say(f"the {what}", error)
         detail = f"{type(error).__name__} at {'/'.join(place.path)}"
         self.lost(Loss(LossReason.INTERNAL, what, 1, detail))
+
+    def _say(self, what: str, error: Exception) -> None:
+        if not self._complained:
+            self._complained = True
+            _log.error("recording %s failed; the agent goes on, the loss is counted", what, exc_info=error)
 
 
 _Item = TypeVar("_Item")
@@ -333,3 +349,10 @@ def _drained(items: deque[_Item]) -> list[_Item]:
 def _ids(node: NodeRecord, above: NodeRecord) -> tuple[bytes, bytes, bytes]:
     """Return the ids of a node, of its span's parent, and of the node of ours around it."""
     return node.span_id, above.span_id if node.live is None else node.live.parent_span_id, above.span_id
+
+
+def _end_span(place: Place) -> None:
+    """End the span of a place whose end could not be recorded: the service's backend is not to lose it."""
+    node: NodeRecord | None = place.span
+    if node is not None and node.live is not None and node.live.span.is_recording():
+        node.live.span.end()

@@ -29,6 +29,8 @@ from otel_agent_replay.model import (
     CoverageEntry,
     FailurePhase,
     Kind,
+    Loss,
+    LossReason,
     Payload,
     Read,
     RunStatus,
@@ -39,6 +41,7 @@ from otel_agent_replay.model import (
 from otel_agent_replay.payload.level import apply_level
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.wire import convert
+from otel_agent_replay.wire.text import whole_text
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
 _VERSION_KEYS = {
@@ -89,6 +92,7 @@ class RecordingRuns:
         self._level = level
         self._inline = inline
         self._ordinal = itertools.count()
+        self._said: set[str] = set()
 
     def open(
         self,
@@ -102,8 +106,8 @@ class RecordingRuns:
         try:
             self._before_open()
             return self._open(request, mode, answerers, origin_run_id)
-        except Exception:
-            _log.exception("the run of agent %r is not recorded", request.agent)
+        except Exception as error:
+            self._say("a run is not recorded", f"agent {request.agent!r}", error)
             return None
 
     def _open(
@@ -193,11 +197,17 @@ class RecordingRuns:
             return
         try:
             self._close(session, output, error)
-        except Exception:
-            _log.exception("the end of run %s was not recorded", session.run_id.hex())
+        except Exception as defect:
+            self._say("the end of a run was not recorded", f"run {session.run_id.hex()}", defect)
+            session.observer.lost(Loss(LossReason.INTERNAL, "end of a run", 1, type(defect).__name__))
         finally:
             session.close()
             self._journal.end_run(session.run_id)
+
+    def _say(self, what: str, which: str, error: Exception) -> None:
+        if what not in self._said:
+            self._said.add(what)
+            _log.error("%s (%s); the agent goes on, it is said once", what, which, exc_info=error)
 
     def _close(self, session: Session, output: Payload | None, error: BaseException | None) -> None:
         recorder = session.observer
@@ -241,10 +251,10 @@ def _redacted(request: RunRequest, redaction: Redaction) -> RunRequest:
     """Return the request with every text that people chose redacted: a command line may hold a key."""
     return replace(
         request,
-        agent=redaction.text(request.agent),
-        entry=redaction.text(request.entry),
-        thread_id=redaction.text(request.thread_id),
-        subject=redaction.text(request.subject),
+        agent=whole_text(redaction.text(request.agent)),
+        entry=whole_text(redaction.text(request.entry)),
+        thread_id=whole_text(redaction.text(request.thread_id)),
+        subject=whole_text(redaction.text(request.subject)),
     )
 
 

@@ -10,6 +10,7 @@ from opentelemetry.trace import SpanKind
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.model import Call, Kind, Outcome
+from otel_agent_replay.wire.text import whole_text
 
 _NAMES = {
     Kind.RUN: "invoke_agent",
@@ -29,7 +30,7 @@ def span_name(place: Place, attributes: Mapping[str, Any]) -> str:
     if kind is Kind.MODEL:
         operation = attributes.get(semconv.OPERATION_NAME, "chat")
         model = attributes.get(semconv.REQUEST_MODEL, "")
-        return f"{operation} {model}".rstrip()
+        return whole_text(f"{operation} {model}".rstrip())
     if kind is Kind.HTTP:
         return place.name.partition(" ")[0]
     prefix = _NAMES.get(kind)
@@ -43,7 +44,7 @@ def span_kind(kind: Kind) -> SpanKind:
 
 def call_facts(call: Call, place: Place, shared: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is on a crossing's span from its begin; `shared` is what is on that of each of its like."""
-    facts = {**call.attributes, **shared} if call.head is not None else dict(shared)
+    facts = _whole({**call.attributes, **shared}) if call.head is not None else dict(shared)
     facts[semconv.REQUEST_DIGEST] = call.request.digest.hex()
     if place.step is not None:
         facts[semconv.STEP] = place.step
@@ -54,7 +55,7 @@ def call_facts(call: Call, place: Place, shared: Mapping[str, Any]) -> dict[str,
 
 def outcome_facts(outcome: Outcome) -> dict[str, Any]:
     """Return what its end adds."""
-    facts: dict[str, Any] = dict(outcome.attributes)
+    facts: dict[str, Any] = _whole(dict(outcome.attributes)) if outcome.attributes else {}
     if outcome.result is not None:
         facts[semconv.RESULT_DIGEST] = outcome.result.digest.hex()
     if outcome.head is not None:
@@ -63,4 +64,19 @@ def outcome_facts(outcome: Outcome) -> dict[str, Any]:
         facts[semconv.CLOSED_EARLY] = True
     if not outcome.round_trips:
         facts[semconv.ROUND_TRIPS] = False
+    return facts
+
+
+def _whole(facts: dict[str, Any]) -> dict[str, Any]:
+    """Return facts that were read from a wire, in texts that can be exported.
+
+    Half of a surrogate pair in one of them would cost the service's exporter its whole batch.
+    """
+    for key, value in facts.items():
+        kind = type(value)
+        if kind is str:
+            if not value.isascii():
+                facts[key] = whole_text(value)
+        elif kind is tuple or kind is list:
+            facts[key] = [whole_text(item) if type(item) is str else item for item in value]
     return facts

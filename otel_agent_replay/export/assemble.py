@@ -43,6 +43,7 @@ from otel_agent_replay.model import (
 )
 from otel_agent_replay.otlp.spans import resource_from_otlp
 from otel_agent_replay.wire import convert
+from otel_agent_replay.wire.text import whole_text
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
 _CLIENT, _INTERNAL = 3, 1  # OTLP SpanKind
@@ -179,7 +180,7 @@ class _Assembly:
     def _learnt(self) -> list[wire.Version]:
         """Return the versions that the model calls tell: what was asked, and with which tools."""
         told = (("model_route", self._models), ("tool_schema", self._tool_schemas))
-        return [wire.Version(name=name, value=",".join(sorted(found))) for name, found in told if found]
+        return [wire.Version(name=name, value=whole_text(",".join(sorted(found)))) for name, found in told if found]
 
     def _root(self, parts: Parts) -> RecordedSpan:
         begun, ended = self._records.begun, self._records.ended

@@ -252,6 +252,8 @@ class Journal:
         try:
             self._put(self._roll(), batch)
         except OSError as again:
+            if again.errno == errno.EFBIG:  # too much for any file; other records still find room
+                return f"{type(again).__name__}: {again}"
             return self._pause(again)
         self._works()
         return None
@@ -327,6 +329,9 @@ class Journal:
             self._close_segment(segment)
 
     def _close_segment(self, segment: SegmentFile) -> None:
+        if not segment.is_ours():
+            self._losses.add_segment()
+            self._complain("its open segment was removed")
         segment.close(_clean_end(), sync=self._fsync)
         if self._on_segment_end is not None:
             self._on_segment_end(segment.size)
@@ -355,6 +360,9 @@ class Journal:
 
     def _lose(self, records: Sequence[Written], problem: str) -> None:
         self._losses.add(records)
+        self._complain(problem)
+
+    def _complain(self, problem: str) -> None:
         if not self._complained:
             self._complained = True
             _log.warning(

@@ -34,10 +34,17 @@ class LossCount:
             for written in records:
                 record = wire.Record.FromString(written) if isinstance(written, bytes) else written
                 what = record.WhichOneof("record") or "record"
-                run_id: bytes = getattr(getattr(record, what, None), "run_id", b"")
-                key = (run_id, what) if len(self._counts) < _MOST_KEYS else (b"", what)
-                self._counts[key] = self._counts.get(key, 0) + 1
-            self.pending = bool(self._counts)
+                self._count(getattr(getattr(record, what, None), "run_id", b""), what)
+
+    def add_segment(self) -> None:
+        """Count a segment as lost, with all that was written to it."""
+        with self._lock:
+            self._count(b"", "journal segment")
+
+    def _count(self, run_id: bytes, what: str) -> None:
+        key = (run_id, what) if len(self._counts) < _MOST_KEYS else (b"", what)
+        self._counts[key] = self._counts.get(key, 0) + 1
+        self.pending = True
 
     def frames(self) -> tuple[bytes, dict[tuple[bytes, str], int]]:
         """Return the counts as framed `Loss` records, and the counts themselves for `written`."""

@@ -22,6 +22,13 @@ def _escaped(text: str) -> str:
     return _ESCAPED + text.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode()
 
 
+def whole_text(text: str) -> str:
+    """Return `text` without surrogates, for what every reader must be able to take: a lone one becomes U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def text_from_wire(stored: str) -> str:
     """Return the text that `text_to_wire` was given."""
     if stored[:1] != _ESCAPED:
