@@ -39,6 +39,7 @@ from otel_agent_replay.model import (
     LossReason,
     Outcome,
     Read,
+    SideEffect,
 )
 from otel_agent_replay.payload.redaction import Redaction
 
@@ -81,6 +82,14 @@ def active_for_call(*, opens: bool = True) -> tuple[Session, Place] | None:
     if here is not None and (other is None or here[0].forked):
         here[0].came_late(here[1])
     return other
+
+
+def active_for_declared() -> tuple[Session, Place] | None:
+    """Return the same as `active_for_call` for a declared function: no exporter calls one, so that is not asked."""
+    here = current.get()
+    if here is None:
+        return None if _implicit is None else active_for_call()
+    return active_for_call() if here[0].closed else here
 
 
 def opens_implicit_runs() -> bool:
@@ -179,6 +188,7 @@ class Session:
         self.answerers: Mapping[AnswerSource, Answerer] = answerers or {}
         self.interrupt: ReplayInterrupt | None = None
         self.closed = False
+        self._cells: dict[tuple[Kind, SideEffect], tuple[AnswerSource, ...]] = {}
         self._late: set[Place] = set()
         self._strand = root_strand()
         bulk = [mode.cells[kind, None] for kind in Kind if kind.is_bulk and (kind, None) in mode.cells]
@@ -193,8 +203,12 @@ class Session:
         """
         if self.interrupt is not None:
             raise self.interrupt
-        child = place.child(call.kind, call.name)
-        for source in self.mode.sources(call.kind, call.side_effect):
+        kind, side_effect = call.kind, call.side_effect
+        child = place.child(kind, call.name)
+        cell = self._cells.get((kind, side_effect))
+        if cell is None:
+            cell = self._cells[kind, side_effect] = self.mode.sources(kind, side_effect)
+        for source in cell:
             if source is AnswerSource.LIVE:
                 answer = None
             else:

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, TypeVar, overload
 
 from otel_agent_replay import semconv
-from otel_agent_replay.boundary import session as boundary_session
 from otel_agent_replay.boundary import tools
+from otel_agent_replay.boundary.session import active_for_declared
 from otel_agent_replay.capture.agents import AgentDeclaration, wrap
 from otel_agent_replay.capture.signatures import parameters_of
 from otel_agent_replay.model import CaptureLevel, Kind, SideEffect
@@ -151,7 +151,7 @@ def _front(inner: Callable[..., Any], declaration: tools.Declaration) -> Callabl
     if inspect.isasyncgenfunction(inner):
 
         async def iterate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-            here = boundary_session.active_for_call()
+            here = active_for_declared()
             items = inner(*args, **kwargs) if here is None else tools.iterate_async(declaration, here, args, kwargs)
             async for item in items:
                 yield item
@@ -160,7 +160,7 @@ def _front(inner: Callable[..., Any], declaration: tools.Declaration) -> Callabl
     if inspect.isgeneratorfunction(inner):
 
         def iterate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-            here = boundary_session.active_for_call()
+            here = active_for_declared()
             items = inner(*args, **kwargs) if here is None else tools.iterate(declaration, here, args, kwargs)
             return (yield from items)
 
@@ -168,7 +168,7 @@ def _front(inner: Callable[..., Any], declaration: tools.Declaration) -> Callabl
     if inspect.iscoroutinefunction(inner):
 
         async def call_async(*args: Any, **kwargs: Any) -> Any:
-            here = boundary_session.active_for_call()
+            here = active_for_declared()
             if here is None:
                 return await inner(*args, **kwargs)
             return await tools.call_async(declaration, here, args, kwargs)
@@ -176,7 +176,7 @@ def _front(inner: Callable[..., Any], declaration: tools.Declaration) -> Callabl
         return call_async
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        here = boundary_session.active_for_call()
+        here = active_for_declared()
         if here is None:
             return inner(*args, **kwargs)
         return tools.call(declaration, here, args, kwargs)

@@ -206,7 +206,9 @@ class Tape:
         if same is None:
             return None
         if isinstance(same, Entry):
-            return same if self.claim(same) else None
+            with self._lock:
+                taken, same.taken = same.taken, True
+            return None if taken else same
         with self._lock:
             while same and same[0].taken:
                 same.popleft()
@@ -314,10 +316,16 @@ class Tape:
         result = outcome.result
         if result is None or result.data is not None:
             return outcome
+        digest = result.digest
+        data = self._payload(digest)
+        if data is None or digest_of(data) != digest:
+            kept = self.loaded(result, entry, "result")  # the empty payload, or it says what is wrong
+        else:
+            kept = Payload(digest, data, result.media_type, len(data))
         # `dataclasses.replace` costs more than everything else that playback does for a small answer.
         return Outcome(
             outcome.status,
-            self.loaded(result, entry, "result"),
+            kept,
             outcome.head,
             outcome.chunks,
             outcome.trailers,
