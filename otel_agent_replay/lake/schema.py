@@ -154,7 +154,12 @@ SPANS = pa.schema(
         _field("exchange", pa.binary(), "wire message Exchange: heads, chunk boundaries, failure, notes"),
         _field("call_attributes", pa.list_(BESIDE_ATTRIBUTE), "attributes known when the call began"),
         _field("outcome_attributes", pa.list_(BESIDE_ATTRIBUTE), "attributes known when it ended"),
-        _field("reads", pa.list_(READ), "clock reads, draws, identifiers and environment reads made under this node"),
+        _field(
+            "reads",
+            pa.list_(READ),
+            "clock reads, draws, identifiers and environment reads made under this node; the end of a thread it started "
+            "is a clock read named `thread.end`",
+        ),
         _field(
             "entry_check", pa.binary(4), "first bytes of the SHA-256 of the node's manifest entry: names what altered"
         ),
