@@ -6,13 +6,14 @@ inside another is a field like any other. Knows field numbers only where a calle
 
 from __future__ import annotations
 
+import struct
 from functools import lru_cache
 
 from otel_agent_replay.model import HttpRequestHead, HttpResponseHead
 from otel_agent_replay.wire.text import text_to_wire
 from otel_agent_replay.wire.v1 import exchange_pb2
 
-_LENGTH_DELIMITED = 2
+_FIXED64, _LENGTH_DELIMITED = 1, 2
 _HEADERS = 3  # field number of the headers in both heads
 _MOST_CACHED = 2_048
 _LONGEST_CACHED = 512  # characters of a header's value
@@ -22,6 +23,8 @@ def varint(number: int) -> bytes:
     """Return a number that is not negative in protobuf's base-128 form."""
     if number < 0x80:
         return _ONE_BYTE[number]
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
     digits = bytearray()
     while number >= 0x80:
         digits.append(number & 0x7F | 0x80)
@@ -31,6 +34,22 @@ def varint(number: int) -> bytes:
 
 
 _ONE_BYTE = [bytes((number,)) for number in range(0x80)]
+
+
+def tag(number: int, data_bytes: int | None = None) -> bytes:
+    """Return what stands before a field's data: a number, or `data_bytes` bytes when given."""
+    if data_bytes is None:
+        return varint(number << 3)
+    return varint(number << 3 | _LENGTH_DELIMITED) + varint(data_bytes)
+
+
+def tag_fixed64(number: int) -> bytes:
+    """Return what stands before a field of eight bytes."""
+    return varint(number << 3 | _FIXED64)
+
+
+fixed64 = struct.Struct("<Q").pack
+"""The eight bytes of a number that is not negative."""
 
 
 def field(number: int, data: bytes) -> bytes:
