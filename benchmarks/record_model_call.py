@@ -39,7 +39,10 @@ import otel_agent_replay as replay
 
 CALLS = 10
 PLAIN = b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello there, how can I help?"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}'
-MESSAGES = [{"role": "system", "content": "You are a helpful agent. " * 12}, {"role": "user", "content": "What is new? " * 8}]
+MESSAGES = [
+    {"role": "system", "content": "You are a helpful agent. " * 12},
+    {"role": "user", "content": "What is new? " * 8},
+]
 HEADERS = (  # as a provider sends them
     ("date", "Tue, 18 Nov 2025 10:00:00 GMT"),
     ("x-request-id", "req_0123456789abcdef0123456789abcdef"),
@@ -60,7 +63,9 @@ _clock = (time.thread_time,)  # in a tuple: names of the module are rebound by t
 def stream_body(chunks: int) -> list[bytes]:
     event = b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"word %d "},"finish_reason":null}]}\n\n'
     pieces = [event % number for number in range(chunks - 2)]
-    pieces.append(b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n')
+    pieces.append(
+        b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}\n\n'
+    )
     pieces.append(b"data: [DONE]\n\n")
     return pieces
 
@@ -211,7 +216,15 @@ def figures_of(url: str, folder: Path, label: str) -> list[Figure]:
         middles = {name: statistics.median(values) - statistics.median(found["bare"]) for name, values in found.items()}
         floor = added["recorder-tee"]
         detail = f"({1000 * added['recorded']:.3f} ms against {1000 * floor:.3f} ms; raw tee {1000 * added['raw tee']:.3f} ms; the bare call {1000 * bare:.3f} ms; by medians {middles['recorded'] / middles['recorder-tee']:.2f} x)"
-        figures.append(Figure(f"added time of a recorded {what} against a recorder-tee, {label}", added["recorded"] / floor, limit, "x", detail=detail))
+        figures.append(
+            Figure(
+                f"added time of a recorded {what} against a recorder-tee, {label}",
+                added["recorded"] / floor,
+                limit,
+                "x",
+                detail=detail,
+            )
+        )
     return figures
 
 
@@ -236,12 +249,22 @@ def first_chunk_delay(url: str) -> float:
 
 def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
-    server = subprocess.Popen([sys.executable, __file__, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    server = subprocess.Popen(
+        [sys.executable, __file__, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
     try:
         url = server.stdout.readline().strip() + "/v1"
         replay.configure(lake=folder / "lake", seal="off")
         figures = figures_of(url, folder, "no tracing in the service")
-        figures.append(Figure("first chunk of a stream comes later by", first_chunk_delay(url), 0.2, "ms", detail="(no tracing in the service)"))
+        figures.append(
+            Figure(
+                "first chunk of a stream comes later by",
+                first_chunk_delay(url),
+                0.2,
+                "ms",
+                detail="(no tracing in the service)",
+            )
+        )
         replay.shutdown()
         trace.set_tracer_provider(TracerProvider())
         replay.configure(lake=folder / "lake", seal="off")

@@ -78,7 +78,15 @@ def ratio(label: str, folder: Path) -> Figure:
     subject, floor = min(a for a, _ in rounds), min(b for _, b in rounds)
     _, low, high = spread([a / b for a, b in rounds])
     detail = f"({1e6 * subject / CALLS:.1f} us against {1e6 * floor / CALLS:.1f} us)"
-    return Figure(f"recorded tool call against a bare span with three attributes, {label}", subject / floor, 2.5, "x", low=low, high=high, detail=detail)
+    return Figure(
+        f"recorded tool call against a bare span with three attributes, {label}",
+        subject / floor,
+        2.5,
+        "x",
+        low=low,
+        high=high,
+        detail=detail,
+    )
 
 
 def main() -> int:

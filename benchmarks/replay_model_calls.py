@@ -76,7 +76,9 @@ def replaying(runtime, agent, lake, run_id):
     return action
 
 
-def above_the_floor(runtime, agent, lake, run_id, floor, steps: int, rounds: int = 15) -> tuple[list[float], float, float]:
+def above_the_floor(
+    runtime, agent, lake, run_id, floor, steps: int, rounds: int = 15
+) -> tuple[list[float], float, float]:
     """Return the milliseconds a call beyond the floor in each round, those of the floor, and those of one loading."""
     clock = _clock[0]
     replays, floors, loads = [], [], []
@@ -136,7 +138,17 @@ def main() -> int:
             if steps == 50:
                 beyond, floor, loading = above_the_floor(*parts, lambda: converse(canned, 50, False), steps)
                 _, low, high = spread(beyond)
-                figures.append(Figure("exact replay of 50 model calls, above the client's own floor", beyond[0], 0.2, "ms a call", low=low, high=high, detail=f"(floor {floor:.2f} ms a call)"))
+                figures.append(
+                    Figure(
+                        "exact replay of 50 model calls, above the client's own floor",
+                        beyond[0],
+                        0.2,
+                        "ms a call",
+                        low=low,
+                        high=high,
+                        detail=f"(floor {floor:.2f} ms a call)",
+                    )
+                )
                 figures.append(Figure("loading that run out of the lake, once", loading, 25, "ms"))
             else:
                 pairs = paired(peer, subject, rounds=3 if steps == 100 else 7, warmup=1)

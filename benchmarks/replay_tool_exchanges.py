@@ -59,7 +59,9 @@ def recorded(count: int) -> RecordedRun:
     """Return a run of `count` tool exchanges, all different, as a lake gives it."""
     builder = run("bench")
     for number in range(count):
-        builder.tool("find_order", {"order_id": "17", "number": number}, {"order_id": "17", "state": "shipped", "number": number})
+        builder.tool(
+            "find_order", {"order_id": "17", "number": number}, {"order_id": "17", "state": "shipped", "number": number}
+        )
     whole = builder.build()
     spans = []
     for span in whole.spans:
@@ -88,7 +90,14 @@ def played(source: RecordedRun, count: int) -> tuple[float, float]:
     playback = Playback(Tape(source))
     loaded = (clock() - started) / count
     root = Place.root("bench")
-    session = Session(run_id=source.run.run_id, root=root, mode=EXACT, observer=Nobody(), redaction=Redaction.default(), answerers={AnswerSource.TAPE: playback})
+    session = Session(
+        run_id=source.run.run_id,
+        root=root,
+        mode=EXACT,
+        observer=Nobody(),
+        redaction=Redaction.default(),
+        answerers={AnswerSource.TAPE: playback},
+    )
     session.open()
     try:
         return exchanged(session, count), loaded
@@ -99,7 +108,9 @@ def played(source: RecordedRun, count: int) -> tuple[float, float]:
 def recorded_again(runtime, source: RecordedRun, count: int) -> float:
     """The same with the replay's own recording, its end included."""
     playback = Playback(Tape(source))
-    session = runtime.recording.open(RunRequest(agent="bench"), mode=EXACT, answerers={AnswerSource.TAPE: playback}, origin_run_id=source.run.run_id)
+    session = runtime.recording.open(
+        RunRequest(agent="bench"), mode=EXACT, answerers={AnswerSource.TAPE: playback}, origin_run_id=source.run.run_id
+    )
     clock = _clock[0]
     seconds = exchanged(session, count)
     started = clock()
@@ -123,10 +134,22 @@ def main() -> int:
     return report(
         "replay_tool_exchanges",
         [
-            Figure("tool exchanges replayed a second, of 100,000", 1 / plain[most], 100_000, "/s", at_most=False, detail=f"({table})"),
+            Figure(
+                "tool exchanges replayed a second, of 100,000",
+                1 / plain[most],
+                100_000,
+                "/s",
+                at_most=False,
+                detail=f"({table})",
+            ),
             Figure("the same with the replay's own recording", 1 / kept[most], 100_000, "/s", at_most=False),
             Figure("an exchange of 100,000 against one of 1,000", plain[most] / plain[COUNTS[0]], 1.3, "x"),
-            Figure("the same with the replay's own recording, of 100,000 against 1,000", kept[most] / kept[COUNTS[0]], 1.3, "x"),
+            Figure(
+                "the same with the replay's own recording, of 100,000 against 1,000",
+                kept[most] / kept[COUNTS[0]],
+                1.3,
+                "x",
+            ),
             Figure("loading the tape, a step (once a run, apart)", 1e6 * loading[most], 15, "us"),
         ],
     )

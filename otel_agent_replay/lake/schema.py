@@ -157,8 +157,8 @@ SPANS = pa.schema(
         _field(
             "reads",
             pa.list_(READ),
-            "clock reads, draws, identifiers and environment reads made under this node; the end of a thread it started "
-            "is a clock read named `thread.end`",
+            "clock reads, draws, identifiers and environment reads made under this node; the end of a thread it "
+            "started is a clock read named `thread.end`",
         ),
         _field(
             "entry_check", pa.binary(4), "first bytes of the SHA-256 of the node's manifest entry: names what altered"

@@ -51,9 +51,7 @@ def recorded_and_replayed(runtime, lake_of_replay: Path | None = None):
     seal(folder)
     lake = Lake(folder)
     origin = lake.load(lake.runs(limit=1)[0].run.run_id)
-    runs = ReplayRuns(
-        [origin], target=origin.run.run_id, opener=runtime.recording.open, closer=runtime.recording.close
-    )
+    runs = ReplayRuns([origin], target=origin.run.run_id, opener=runtime.recording.open, closer=runtime.recording.close)
     set_run_factory(runs)
     assert desk(url) == "open"
     set_run_factory(runtime.recording)
