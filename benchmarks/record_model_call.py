@@ -112,21 +112,21 @@ class RecorderTee(httpx2.BaseTransport):
 class _KeptStream(httpx2.SyncByteStream):
     def __init__(self, inner, kept, file):
         self.inner, self.kept, self.file = inner, kept, file
+        self.chunks, self.times = [], []
 
     def __iter__(self):
-        chunks, times = [], []
         for chunk in self.inner:
-            chunks.append(chunk)
-            times.append(time.time())
+            self.chunks.append(chunk)
+            self.times.append(time.time())
             yield chunk
-        kept = self.kept
-        kept["chunks"] = [[len(chunk), at - kept["began"]] for chunk, at in zip(chunks, times)]
-        kept["response"] = base64.b64encode(b"".join(chunks)).decode()
-        self.file.write(json.dumps(kept) + "\n")
-        self.file.flush()
 
     def close(self):
         self.inner.close()
+        kept = self.kept
+        kept["chunks"] = [[len(chunk), at - kept["began"]] for chunk, at in zip(self.chunks, self.times)]
+        kept["response"] = base64.b64encode(b"".join(self.chunks)).decode()
+        self.file.write(json.dumps(kept) + "\n")
+        self.file.flush()
 
 
 class RawTee(httpx2.BaseTransport):
@@ -149,16 +149,16 @@ class RawTee(httpx2.BaseTransport):
 class _RawStream(httpx2.SyncByteStream):
     def __init__(self, inner, fd):
         self.inner, self.fd = inner, fd
+        self.chunks = []
 
     def __iter__(self):
-        chunks = []
         for chunk in self.inner:
-            chunks.append(chunk)
+            self.chunks.append(chunk)
             yield chunk
-        os.write(self.fd, b"".join(chunks))
 
-    def close(self):
+    def close(self):  # the client leaves a stream at its last event, before the end of the body
         self.inner.close()
+        os.write(self.fd, b"".join(self.chunks))
 
 
 def _text(raw) -> list[list[str]]:

@@ -20,7 +20,10 @@ from otel_agent_replay.wire.v1 import exchange_pb2
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
 SMALL = 1_024
-"""Bytes; a payload up to this size lies in its node's own record, a larger one is a record of its own."""
+"""Bytes; a request up to this size lies in its node's own record, a larger one is a record of its own."""
+
+SMALL_RESULT = 8_192
+"""The same for a result: it seldom repeats most of an earlier one, so that nothing is won by keeping it apart."""
 
 _NODE_BEGUN = wire.Record.NODE_BEGUN_FIELD_NUMBER
 _NODE_ENDED = wire.Record.NODE_ENDED_FIELD_NUMBER
@@ -223,7 +226,7 @@ class NodeRecords:
             return record.SerializeToString(), False
         data = None if result is None else result.data
         wanted = self._bodies and data is not None
-        if wanted and data is not None and len(data) <= SMALL:
+        if wanted and data is not None and len(data) <= SMALL_RESULT:
             ended.result_data = data
             wanted = False
         return self._ended_in_full(record, outcome), wanted
@@ -263,7 +266,7 @@ class NodeRecords:
             and not outcome.attributes
             and result.media_type == _VALUE
             and result.data is not None
-            and len(result.data) <= SMALL
+            and len(result.data) <= SMALL_RESULT
         )
 
     def _ended_in_full(self, record: wire.Record, outcome: Outcome) -> bytes:

@@ -94,7 +94,9 @@ _FIRST_NAMES = (
     b"reasoning_content",
     b"refusal",
 )
-_QUOTED = re.compile(rb'\s*"([^"\\]*(?:\\.[^"\\]*)*)"')
+_PIECES = tuple(
+    (b'"%s":' % name, re.compile(rb'"%s":\s*"([^"\\]*(?:\\.[^"\\]*)*)"' % name, re.DOTALL)) for name in _FIRST_NAMES
+)
 
 
 def rough(data: bytes) -> list[bytes]:
@@ -103,9 +105,9 @@ def rough(data: bytes) -> list[bytes]:
     Enough to see whether anything may be hidden between the pieces; parallel texts are run together.
     """
     texts = []
-    for name in _FIRST_NAMES:
-        parts = data.split(b'"%s":' % name)
-        if len(parts) > 2:
-            matches = (_QUOTED.match(part) for part in parts[1:])
-            texts.append(b"".join([match[1] for match in matches if match is not None]))
+    for name, piece in _PIECES:
+        if name in data:
+            pieces = piece.findall(data)
+            if len(pieces) > 1:
+                texts.append(b"".join(pieces))
     return texts

@@ -228,7 +228,7 @@ def test_what_does_not_round_trip_is_said_at_once(journal):
 
 def test_a_large_value_is_a_body_of_its_own_and_a_small_one_is_not(journal):
     """Small payloads lie in their node's records."""
-    in_run(lambda: (plain("small"), plain("x" * 5000)))()
+    in_run(lambda: (plain("small"), plain("x" * 9000)))()
     small, large = [pair for pair in journal.nodes() if pair[0].name == "plain"]
     assert small[0].request_data and small[1].result_data
     assert not large[0].request_data and not large[1].result_data
