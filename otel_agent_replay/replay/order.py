@@ -66,7 +66,6 @@ class CompletionOrder:
                 crossing.end_turn = len(turns)
         self._head = 0  # the first turn not taken
         self._marks = 0  # how many turns were taken, in whatever order
-        self._ends = 0
         self._last_ender: tuple[int, object] | None = None
         self._numbers = numbers
         self._lock = threading.Lock()
@@ -79,13 +78,11 @@ class CompletionOrder:
 
     def began(self, entry: Ending) -> None:
         """The recorded call was asked for."""
-        entry.ends_at_begin = self._ends
         self._take(entry.begin_turn)
 
     def ended(self, entry: Ending) -> None:
         """Its crossing has ended."""
         self._last_ender = _owner()
-        self._ends += 1
         self._take(entry.end_turn)
 
     def open_up(self) -> None:
@@ -105,7 +102,7 @@ class CompletionOrder:
             return
         if self._head < entry.end_turn:
             self._block(entry)
-        if self._must_be_quiet(entry):
+        if self._must_be_quiet():
             quiet_threads()
 
     async def settle_async(self, entry: Ending) -> None:
@@ -114,7 +111,7 @@ class CompletionOrder:
             return
         if self._head < entry.end_turn:
             await self._suspend(entry, held=False)
-        if self._must_be_quiet(entry):
+        if self._must_be_quiet():
             last = self._last_ender
             same_loop = last is not None and last[0] == _ident()
             if same_loop and last is not None and last[1] is not None and self._ended_together(entry):
@@ -150,9 +147,12 @@ class CompletionOrder:
             for _, wake in waiters:
                 wake()
 
-    def _must_be_quiet(self, entry: Ending) -> bool:
-        """Whether another call ended elsewhere while this one was open: its consumer must have run first."""
-        return self._ends != entry.ends_at_begin and self._last_ender != _owner() and not self._opened_up
+    def _must_be_quiet(self) -> bool:
+        """Whether the end before this one was another thread's or task's: its consumer must have run first.
+
+        Also where this call began after that end: in the recording it took its time, here it takes none.
+        """
+        return self._last_ender is not None and self._last_ender != _owner() and not self._opened_up
 
     def _ended_together(self, entry: Ending) -> bool:
         """Whether this end and the one before it fell into one turn of the recorded loop, or the turn after.

@@ -38,10 +38,10 @@ class Entry:
 
     `span` gives its recorded Unix nanoseconds (begin, end; 0 when unknown). `below` tells that it happened
     inside another crossing: when that one is answered from the tape, nobody asks for this one. `taken` tells
-    that it was handed out. `begin_turn`, `end_turn` and `ends_at_begin` belong to `order`, `canonical` to `playback`.
+    that it was handed out. `begin_turn` and `end_turn` belong to `order`, `canonical` to `playback`.
     """
 
-    __slots__ = ("begin_turn", "below", "call", "canonical", "end_turn", "ends_at_begin", "node", "span", "taken")
+    __slots__ = ("begin_turn", "below", "call", "canonical", "end_turn", "node", "span", "taken")
 
     def __init__(self, node: Node, call: Call, span: tuple[int, int], below: bool) -> None:
         self.node = node
@@ -51,7 +51,6 @@ class Entry:
         self.taken = False
         self.begin_turn = -1
         self.end_turn = -1
-        self.ends_at_begin = 0
         self.canonical: bytes | None = None
 
     @property
@@ -63,7 +62,7 @@ class Entry:
 class ThreadEnd:
     """The end of a thread or a pool's task, `sequence` in the run's order. The rest belongs to `order`."""
 
-    __slots__ = ("begin_turn", "end_turn", "ends_at_begin", "sequence", "span", "step")
+    __slots__ = ("begin_turn", "end_turn", "sequence", "span", "step")
 
     def __init__(self, read: Read) -> None:
         at = read.value if isinstance(read.value, int) else 0
@@ -72,7 +71,6 @@ class ThreadEnd:
         self.step = 0
         self.begin_turn = -1
         self.end_turn = -1
-        self.ends_at_begin = 0
 
 
 class _Group:
