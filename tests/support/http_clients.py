@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+PATIENCE = 1.5  # seconds until a silent server counts as one: short for the tests of it, long for a busy machine
+
 
 @dataclass
 class Fetched:
@@ -48,7 +50,7 @@ class HttpxSync:
     def fetch(self, method, url, body=None, *, how="stream", stop_after=None, on_chunk=None, **more) -> Fetched:
         got = Fetched()
         try:
-            with self.library.Client(timeout=0.4) as client:
+            with self.library.Client(timeout=PATIENCE) as client:
                 with client.stream(method, url, content=body, **more) as response:
                     got.status, got.reason = response.status_code, response.reason_phrase
                     got.http_version, got.headers = response.http_version, response.headers.multi_items()
@@ -76,7 +78,7 @@ class HttpxAsync:
     async def fetch_async(self, method, url, body=None, *, how="stream", stop_after=None, on_chunk=None, **more):
         got = Fetched()
         try:
-            async with self.library.AsyncClient(timeout=0.4) as client:
+            async with self.library.AsyncClient(timeout=PATIENCE) as client:
                 async with client.stream(method, url, content=body, **more) as response:
                     got.status, got.reason = response.status_code, response.reason_phrase
                     got.http_version, got.headers = response.http_version, response.headers.multi_items()
@@ -101,7 +103,7 @@ class Urllib3:
         got = Fetched()
         try:
             retries = urllib3.Retry(connect=False, read=False, other=False, redirect=3)
-            with urllib3.PoolManager(timeout=0.4, retries=retries) as pool:
+            with urllib3.PoolManager(timeout=PATIENCE, retries=retries) as pool:
                 response = pool.request(
                     method, url, body=body, headers=headers, preload_content=how == "preload", redirect=True
                 )
@@ -132,7 +134,7 @@ class Requests:
         try:
             with (
                 requests.Session() as session,
-                session.request(method, url, data=body, stream=True, timeout=0.4, **more) as response,
+                session.request(method, url, data=body, stream=True, timeout=PATIENCE, **more) as response,
             ):
                 got.status, got.reason = response.status_code, response.reason
                 got.http_version, got.headers = response.raw.version_string, list(response.headers.items())
@@ -159,7 +161,7 @@ class Aiohttp:
         import aiohttp
 
         got = Fetched()
-        timeout = aiohttp.ClientTimeout(sock_read=0.4)
+        timeout = aiohttp.ClientTimeout(sock_read=PATIENCE)
         try:
             async with (
                 aiohttp.ClientSession(timeout=timeout, auto_decompress=how != "raw") as session,
