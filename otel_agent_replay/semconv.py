@@ -40,7 +40,6 @@ VERSION_TOOL_SCHEMA: Final = "agent_replay.version.tool_schema"  # hex SHA-256 o
 VERSION_MODEL_ROUTE: Final = "agent_replay.version.model_route"  # models asked for
 VERSION_POLICY: Final = "agent_replay.version.policy"  # version of the policy, as declared
 VERSION_INDEX: Final = "agent_replay.version.index"  # version of the retrieval index, as declared
-VERSION_CODE: Final = "agent_replay.version.code"  # commit of the source tree
 
 # --- ours: heavy, beside the span (on it only with `inline`) ---
 REQUEST_BODY: Final = "agent_replay.request.body"  # bytes of the request payload

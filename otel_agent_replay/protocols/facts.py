@@ -9,7 +9,7 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols.folded import Usage
-from otel_agent_replay.protocols.json_text import as_object, as_text
+from otel_agent_replay.protocols.json_text import as_text
 from otel_agent_replay.protocols.protocol import Facts
 
 _NUMBERS = {
@@ -105,16 +105,3 @@ def response_facts(
 def is_number(value: Any) -> bool:
     """Whether `value` is a JSON number."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def reasoning_level(*candidates: Any) -> str | None:
-    """The first of `candidates` that names an effort."""
-    return next((text for text in map(as_text, candidates) if text), None)
-
-
-def member_text(outer: dict[str, Any], *path: str) -> str | None:
-    """The text at `path` of nested objects, or None."""
-    value: Any = outer
-    for name in path:
-        value = as_object(value).get(name)
-    return as_text(value)

@@ -72,11 +72,6 @@ def markdown_code(text: str) -> str:
     return f"<code>{_entities(visible(text))}</code>"
 
 
-def markdown_block(text: str) -> str:
-    """Return text as an HTML preformatted block, lines kept, which nothing inside can end."""
-    return f"<pre>{_entities(visible(text, keep_lines=True))}</pre>"
-
-
 def _entities(text: str) -> str:
     """Write as entities what Markdown would still read inside an element, blank lines among it."""
     escaped = html.escape(text, quote=True)

@@ -18,7 +18,7 @@ from otel_agent_replay.report.json_report import comparison_json
 from otel_agent_replay.report.markdown import LIMIT, comparison_markdown
 from otel_agent_replay.report.run_document import run_json, step_json
 from otel_agent_replay.report.run_tree import run_lines, step_lines
-from otel_agent_replay.report.safe_text import markdown, markdown_block, markdown_code, visible
+from otel_agent_replay.report.safe_text import markdown, markdown_code, visible
 from otel_agent_replay.report.terminal import plain_text, print_lines
 from otel_agent_replay.report.verdict_lines import verdict_lines
 from otel_agent_replay.testing.builders import run
@@ -107,7 +107,7 @@ def test_hostile_text_cannot_leave_its_place_in_markdown():
     assert not re.search(r"(?<![\w\\])@team", text)
 
 
-@pytest.mark.parametrize("render", [markdown, markdown_code, markdown_block])
+@pytest.mark.parametrize("render", [markdown, markdown_code])
 def test_markdown_text_is_still_the_text(render):
     """What is escaped is read as it was."""
     shown = html.unescape(re.sub(r"<[^>]+>", "", render("a < b & *c* 1")))
