@@ -8,12 +8,21 @@
     │   ├── UnsupportedFormat     written by a newer version than this reader
     │   └── MissingPayload        a payload is not in the lake
     ├── CodecError                bytes that are not what the typed codec writes
-    └── CannotJudge               no verdict is possible: not recorded, damaged, unsafe
+    ├── CannotJudge               no verdict is possible: not recorded, damaged, unsafe
+    ├── RunBusy                   another worker holds the run
+    ├── FingerprintChanged        the code or configuration is not the recorded one
+    ├── ApprovalRequired          a tool that needs an approval was called without one for exactly this action
+    └── EffectRunning             the same effect (same key) is still running in this run
     ReplayInterrupt(BaseException)
     ├── ReplayDeparture           the code left its tape
     ├── TapeEnded                 the recording itself ends here: its process died
     ├── TapeUnreadable            the recorded answer is there but its bytes are missing or damaged
-    └── FenceViolation            the code tried to leave the process during a replay
+    ├── FenceViolation            the code tried to leave the process during a replay
+    ├── CrossingRefused           nobody may answer this call in this mode
+    ├── EffectInDoubt             a side effect may or may not have happened: a person must decide
+    ├── AwaitingPerson            the run waits for a person's answer
+    ├── LeaseLost                 another worker has taken the run over
+    └── StepLimit                 the run has made as many steps as it may
 
 `ReplayInterrupt` derives from BaseException so that an agent's `except Exception` cannot hide it. Errors
 carry a stable `code` for scripts, structured fields, and a message that says what happened and what to do.
@@ -21,6 +30,7 @@ carry a stable `code` for scripts, structured fields, and a message that says wh
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -102,6 +112,68 @@ class CannotJudge(AgentReplayError):
     """No verdict is possible; the command line answers it with exit code 125."""
 
     code = "cannot_judge"
+
+
+class RunBusy(AgentReplayError):
+    """Another worker holds the run: `holder` until `until_ns` (Unix nanoseconds), unless it renews."""
+
+    code = "run_busy"
+
+    def __init__(self, run_id: str, holder: str, until_ns: int) -> None:
+        self.run_id = run_id
+        self.holder = holder
+        self.until_ns = until_ns
+        left = max(0.0, until_ns / 1e9 - time.time())
+        super().__init__(f"run {run_id} is held by {holder} for {left:.1f} s more, unless it renews; try again then")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.run_id, self.holder, self.until_ns))
+
+
+class FingerprintChanged(AgentReplayError):
+    """The code or configuration is not the recorded one; `differences` has one line each."""
+
+    code = "fingerprint"
+
+    def __init__(self, run_id: str, differences: Sequence[str]) -> None:
+        self.run_id = run_id
+        self.differences = tuple(differences)
+        told = "; ".join(self.differences)
+        super().__init__(
+            f"run {run_id} was recorded with other code or configuration: {told}. Go back to it, or go on all the "
+            "same with --changed (AGENT_REPLAY_CHANGED=true)"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.run_id, self.differences))
+
+
+class ApprovalRequired(AgentReplayError):
+    """The tool `tool` needs an approval of exactly these arguments, not yet spent, and there is none."""
+
+    code = "approval_required"
+
+    def __init__(self, tool: str, why: str) -> None:
+        self.tool = tool
+        self.why = why
+        super().__init__(f"{tool} needs an approval of exactly this call: {why}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.tool, self.why))
+
+
+class EffectRunning(AgentReplayError):
+    """The effect `key` of tool `tool` is still running in this run: it is not called a second time meanwhile."""
+
+    code = "effect_running"
+
+    def __init__(self, tool: str, key: str) -> None:
+        self.tool = tool
+        self.key = key
+        super().__init__(f"{tool} with idempotency key {key!r} is still running in this run; it is not called again")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.tool, self.key))
 
 
 class ReplayInterrupt(BaseException):
@@ -218,3 +290,85 @@ class FenceViolation(ReplayInterrupt):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.attempt, self.location, self.fence))
+
+
+class CrossingRefused(ReplayInterrupt):
+    """Nobody may answer `what` in mode `mode`, which does not let it go live."""
+
+    code = "refused"
+
+    def __init__(self, step: int | None, what: str, mode: str) -> None:
+        self.step = step
+        self.what = what
+        self.mode = mode
+        super().__init__(f"{what} (step {step}) is not on the tape, and mode {mode} does not let it happen: refused")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.step, self.what, self.mode))
+
+
+class EffectInDoubt(ReplayInterrupt):
+    """An earlier attempt began this effect and left no result; the tool takes no key and has no status query."""
+
+    code = "in_doubt"
+
+    def __init__(self, run_id: str, step: int | None, tool: str, key: str) -> None:
+        self.run_id = run_id
+        self.step = step
+        self.tool = tool
+        self.key = key
+        super().__init__(
+            f"{tool} (step {step} of run {run_id}) was begun by an attempt that died: it may have happened or not. "
+            f"Look it up, then say `agent-replay decide {run_id} --step {step} --happened @result.json` or "
+            f"`--not-happened`, and resume"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.run_id, self.step, self.tool, self.key))
+
+
+class AwaitingPerson(ReplayInterrupt):
+    """The run waits for a person's answer to approval `name` (step `step`); resume it when the answer is there."""
+
+    code = "awaiting_person"
+
+    def __init__(self, run_id: str, step: int | None, name: str) -> None:
+        self.run_id = run_id
+        self.step = step
+        self.name = name
+        super().__init__(
+            f"run {run_id} waits for a person: {name} (step {step}). Answer with "
+            f"`agent-replay decide {run_id} --step {step} --approve|--reject --by NAME`, then resume"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.run_id, self.step, self.name))
+
+
+class LeaseLost(ReplayInterrupt):
+    """Another worker has taken the run over; this one may no longer act for it."""
+
+    code = "lease_lost"
+
+    def __init__(self, run_id: str, fence: int) -> None:
+        self.run_id = run_id
+        self.fence = fence
+        super().__init__(
+            f"this worker lost run {run_id} (its fence was {fence}): the lease ran out and another worker has it"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.run_id, self.fence))
+
+
+class StepLimit(ReplayInterrupt):
+    """The run has made `limit` steps, as many as it may: it is aborted."""
+
+    code = "step_limit"
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        super().__init__(f"the run was aborted: it has made {limit} steps, as many as it may (max_steps)")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.limit,))

@@ -66,11 +66,21 @@ class Settings:
 
     lake: Path = _option(Path(".agent-replay"), Path, "folder of the journal and the lake")
     enabled: bool = _option(True, _boolean, "false: nothing is intercepted or recorded")
-    mode: str = _option("record", _one_of("record", "exact"), "what the engine does in this process")
-    run: str = _option("", str, "the run to replay, when the mode is not record")
+    mode: str = _option("record", _one_of("record", "exact", "resume", "fork"), "what the engine does in this process")
+    run: str = _option("", str, "the run to go back to, when the mode is not record")
+    plan: Path | None = _option(
+        None, _optional_path, "JSON file that says where a fork leaves its origin, and with what"
+    )
     report: Path | None = _option(None, _optional_path, "file that a replay writes its verdict to")
     isolate: bool = _option(False, _boolean, "put a kernel fence around a replay")
     allow: tuple[str, ...] = _option((), _names, "host:port pairs that a replay may reach, comma separated")
+    allow_write: tuple[str, ...] = _option((), _names, "folders that a replay may write files in, comma separated")
+    limits: tuple[str, ...] = _option((), _names, "bounds of a replay: cpu=SECONDS, memory=MIB, files=NUMBER")
+    ledger: str = _option("", str, "where effects happen once: empty (nowhere), file, or an SQLAlchemy URL")
+    lease_s: int = _option(60, _positive, "how long a worker holds a run without renewing, in seconds")
+    max_steps: int = _option(0, int, "steps after which a run is aborted; 0: no limit")
+    changed: bool = _option(False, _boolean, "resume also with other code or configuration than recorded")
+    kill_at: str = _option("", str, "before:STEP, during:STEP or after:STEP: kill this process there (a drill)")
     capture: CaptureLevel = _option(CaptureLevel.REDACTED, CaptureLevel, "digest, redacted or full")
     redaction: Path | None = _option(None, _optional_path, "JSON or TOML file of redaction rules")
     hash_key: str = _option("", str, "key of the keyed-hash redaction action")

@@ -65,6 +65,7 @@ class AnswerSource(_Word):
 
     LIVE = "live"  # called through
     TAPE = "tape"  # this run's recording
+    LEDGER = "ledger"  # the result that the ledger keeps of the same effect, or a person's decision on it
     POOL = "pool"  # another run that made the same call with the same arguments
     FIXTURE = "fixture"  # a case's prepared answer
     DRY_RUN = "dry_run"  # the tool's declared dry-run endpoint

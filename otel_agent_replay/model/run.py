@@ -14,6 +14,7 @@ class RunStatus(str, enum.Enum):
     ERROR = "error"
     PENDING = "pending"  # it never ended: the process died
     DEPARTED = "departed"  # a replay that left its tape
+    ABORTED = "aborted"  # it made as many steps as it may
 
     def __str__(self) -> str:
         return str(self.value)
