@@ -12,7 +12,8 @@
     ├── RunBusy                   another worker holds the run
     ├── FingerprintChanged        the code or configuration is not the recorded one
     ├── ApprovalRequired          a tool that needs an approval was called without one for exactly this action
-    └── EffectRunning             the same effect (same key) is still running in this run
+    ├── EffectRunning             the same effect (same key) is still running in this run
+    └── NotHappened               raised by a tool's status query: the effect never happened
     ReplayInterrupt(BaseException)
     ├── ReplayDeparture           the code left its tape
     ├── TapeEnded                 the recording itself ends here: its process died
@@ -174,6 +175,12 @@ class EffectRunning(AgentReplayError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.tool, self.key))
+
+
+class NotHappened(AgentReplayError):
+    """Raised by a tool's `recover` function: the system says that the effect never happened."""
+
+    code = "not_happened"
 
 
 class ReplayInterrupt(BaseException):

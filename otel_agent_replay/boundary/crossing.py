@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from otel_agent_replay.boundary.ticks import Ticker
+from otel_agent_replay.errors import ReplayInterrupt
 from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome, OutcomeStatus
 
 if TYPE_CHECKING:
@@ -45,24 +46,42 @@ _STEPS = frozenset(kind for kind in Kind if kind is Kind.CHECKPOINT or (kind.is_
 class Counters:
     """The run's two counters; `next` on them is atomic under the interpreter lock.
 
-    `sequence` has gaps: turns of the event loop after an end use up numbers (`ticks`).
+    `sequence` has gaps: turns of the event loop after an end use up numbers (`ticks`). `continues` tells that the run
+    goes on from a recording: what that answers keeps its recorded step, so that a place gets its number late.
     """
 
-    __slots__ = ("sequence", "step", "ticker")
+    __slots__ = ("continues", "sequence", "step", "ticker")
 
-    def __init__(self, first_sequence: int = 1, first_step: int = 1) -> None:
+    def __init__(self, first_sequence: int = 1, first_step: int = 1, *, continues: bool = False) -> None:
         self.sequence = itertools.count(first_sequence)
         self.step = itertools.count(first_step)
         self.ticker = Ticker(self.sequence)
+        self.continues = continues
 
 
 class Place:
     """Where in the run something is: the logical path, and the counters of what happened there.
 
-    `span` is free for the observer: it hangs its own record of the place there.
+    `span` is free for the observer: it hangs its own record of the place there. `effect` is the side effect that its
+    code runs for, where a ledger keeps it; `through` tells that it is a tool that is called through and said that it
+    touches the world; `key` is the idempotency key that it was called through with.
     """
 
-    __slots__ = ("_children", "_counters", "_path", "kind", "name", "occurrence", "parent", "sequence", "span", "step")
+    __slots__ = (
+        "_children",
+        "_counters",
+        "_path",
+        "effect",
+        "key",
+        "kind",
+        "name",
+        "occurrence",
+        "parent",
+        "sequence",
+        "span",
+        "step",
+        "through",
+    )
 
     def __init__(self, kind: Kind, name: str, parent: Place | None, counters: Counters, occurrence: int = 0) -> None:
         self.kind = kind
@@ -73,8 +92,11 @@ class Place:
         self._counters = counters
         self._children: dict[tuple[Kind, str], Iterator[int]] = {}
         self.sequence = next(counters.sequence)
-        self.step: int | None = next(counters.step) if kind in _STEPS else None
+        self.step: int | None = next(counters.step) if kind in _STEPS and not counters.continues else None
         self.span: Any = None
+        self.effect: Any = None
+        self.key = ""
+        self.through = False
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -86,9 +108,14 @@ class Place:
         return path
 
     @classmethod
-    def root(cls, name: str) -> Place:
-        """Return the root place of a new run of agent `name`."""
-        return cls(Kind.RUN, name, None, Counters())
+    def root(cls, name: str, counters: Counters | None = None) -> Place:
+        """Return the root place of a run of agent `name`: of a new one, unless `counters` go on from a recording."""
+        return cls(Kind.RUN, name, None, counters or Counters())
+
+    def number(self) -> None:
+        """Give it the run's next step, if it is one and has none yet."""
+        if self.step is None and self.kind in _STEPS:
+            self.step = next(self._counters.step)
 
     def child(self, kind: Kind, name: str) -> Place:
         """Return a new place inside this one, numbered among its like."""
@@ -287,19 +314,29 @@ def leave_of(leaver: Leaver) -> Callable[[], None]:
 class Crossing:
     """One call across the boundary, from begin to end.
 
-    `answer` is None when the interceptor must call through; else it holds the outcome to serve. Exactly one
+    `answer` is None when the interceptor must call through; else it holds the outcome to serve. `shared` tells that
+    the answer lies in the recording that this run goes on from, so that it is not recorded again. Exactly one
     `finish` ends it; later ones are ignored, so that close, garbage collection and errors may all try. `leave`
     is set by an interceptor whose answer is taken bit by bit: it ends the crossing with what was taken so far.
     """
 
-    __slots__ = ("_ended", "answer", "call", "leave", "place", "session", "source")
+    __slots__ = ("_ended", "answer", "call", "leave", "place", "session", "shared", "source")
 
-    def __init__(self, session: Session, place: Place, call: Call, source: AnswerSource, answer: Answer | None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        place: Place,
+        call: Call,
+        source: AnswerSource,
+        answer: Answer | None,
+        shared: bool = False,
+    ) -> None:
         self.session = session
         self.place = place
         self.call = call
         self.source = source
         self.answer = answer
+        self.shared = shared
         self.leave: Callable[[], None] | None = None
         self._ended = False
 
@@ -316,13 +353,23 @@ class Crossing:
         return _Inside(self.session, self.place)
 
     def finish(self, outcome: Outcome) -> None:
-        """End the crossing with `outcome`."""
+        """End the crossing with `outcome`. Raises LeaseLost when the run belongs to another worker by now."""
         if self._ended:
             return
         self._ended = True
         self.leave = None
+        effect = self.place.effect
+        if self.call.idempotency_key and outcome.failure is not None:
+            self.session.keys.failed(self.call)
         try:
-            self.session.observer.ended(self, outcome)
+            try:
+                if effect is not None:
+                    effect.finish(outcome)  # first: what the ledger knows to be done is never done again
+            except ReplayInterrupt as interrupt:
+                self.session.interrupt = self.session.interrupt or interrupt
+                raise
+            finally:
+                self.session.observer.ended(self, outcome)
         finally:
             self.place.ended()
             if self.answer is not None:

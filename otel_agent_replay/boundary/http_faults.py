@@ -10,24 +10,20 @@ import logging
 
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import ReplayInterrupt
-from otel_agent_replay.model import AnswerSource, Kind, Loss, LossReason, SideEffect
+from otel_agent_replay.model import Loss, LossReason
 
 _log = logging.getLogger("otel_agent_replay")
 _said: set[str] = set()
 
 
 def may_go_live(session: Session) -> bool:
-    """Whether the session's mode lets an HTTP call through at all."""
-    sources = session.mode.sources
-    return any(AnswerSource.LIVE in sources(kind, SideEffect.WRITE) for kind in (Kind.HTTP, Kind.MODEL))
+    """Whether a call may go through unasked when our own code fails around it."""
+    return not session.guarded
 
 
 def answers_first(session: Session | None) -> bool:
     """Whether something other than the live call is asked first, so that a request must be known before it is sent."""
-    if session is None:
-        return False
-    sources = session.mode.sources
-    return any(sources(kind, SideEffect.WRITE)[0] is not AnswerSource.LIVE for kind in (Kind.HTTP, Kind.MODEL))
+    return session is not None and session.guarded
 
 
 def report(session: Session, what: str, error: BaseException) -> None:

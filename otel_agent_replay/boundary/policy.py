@@ -1,8 +1,28 @@
 """Modes as data: for each kind of crossing and side effect, the ordered answer sources.
 
-A mode is a table, not code. The engine (`session`) tries a cell's sources in turn; when none answers,
-the mode's `off_tape` rule applies. `Kind.HTTP` below a tool follows the same table: a tool answered from
-the tape runs no code, so nothing happens below it.
+A mode is a table, not code. The engine (`session`) tries a cell's sources in turn; a source that nobody plugged in (no
+ledger, no pool) is passed over; when none answers, the mode's `off_tape` rule applies.
+
+    crossing            record         exact  resume               fork, beyond its step     component
+    model               live           tape   tape, live           live                      fixture
+    tool: none          live           tape   tape, live           live                      live
+    tool: read          live           tape   tape, live           tape, pool, live          fixture
+    tool: write         ledger, live   tape   tape, ledger, live   tape, dry run, refused    fixture
+    tool: external      ledger, live   tape   tape, ledger, live   tape, dry run, refused    fixture
+    http                as a tool of its side effect; below a tool that is called through, as that tool
+    retrieval           live           tape   tape, live           tape, pool, live          fixture
+    decision            live           tape   tape, live           live                      fixture
+    clock               live           tape   tape, live           tape, virtual, live       virtual
+    random, uuid        live           tape   tape, live           tape, seeded, live        seeded
+    env                 live           tape   tape, live           tape, live                fixture, live
+    sleep               live           tape   tape, live           live (capped)             virtual
+    approval            live           tape   tape, ledger, wait   wait                      fixture
+    input               live           tape   tape, wait           wait                      fixture
+    checkpoint          live           tape   tape, live           live                      live
+    off the tape        -              stop   -                    -                         stop
+
+`regression` is the fork's column without a prefix, where an approval of another action and a user's turn that no longer
+fits are refused.
 """
 
 from __future__ import annotations
@@ -14,22 +34,35 @@ from dataclasses import dataclass
 from otel_agent_replay.model.kinds import AnswerSource, Kind, SideEffect
 
 Cell = tuple[AnswerSource, ...]
+Cells = Mapping[tuple[Kind, SideEffect | None], Cell]
+
+CALLED_THROUGH = frozenset({AnswerSource.LIVE, AnswerSource.WAIT, AnswerSource.DRY_RUN})
+"""Sources for which the interceptor calls something: the real thing, a person, the tool's declared rehearsal."""
 
 
 class OffTape(str, enum.Enum):
     """What happens to a crossing that no source of its cell could answer."""
 
     STOP = "stop"  # the session is interrupted: ReplayDeparture
-    NOT_APPLICABLE = "not_applicable"  # some source always answers
+    NOT_APPLICABLE = "not_applicable"  # some source always answers, or refuses
 
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A row of cells. `cells` is keyed by (kind, side effect), or (kind, None) for every side effect of it."""
+    """A row of cells. `cells` is keyed by (kind, side effect), or (kind, None) for every other side effect of it.
+
+    `prefix` are the sources that are asked before the cells for every crossing: those of a run that is shared with its
+    origin up to some step. `continues` tells that the run goes on from a recording and shares it: what the tape
+    (of the prefix, if there is one) answers is not recorded again. `below_tool` answers plain HTTP inside a tool that
+    is called through and said that it touches the world: what such a tool does is its own affair.
+    """
 
     name: str
-    cells: Mapping[tuple[Kind, SideEffect | None], Cell]
-    off_tape: OffTape
+    cells: Cells
+    off_tape: OffTape = OffTape.NOT_APPLICABLE
+    prefix: Cell = ()
+    continues: bool = False
+    below_tool: Cell = (AnswerSource.LIVE,)
 
     def sources(self, kind: Kind, side_effect: SideEffect) -> Cell:
         """Return the ordered answer sources. Raises KeyError when the table has no cell for `kind`."""
@@ -37,11 +70,80 @@ class Mode:
         return self.cells[(kind, None)] if cell is None else cell
 
 
+_S = AnswerSource
 # A checkpoint crosses nothing, but its state is held against the tape like a request.
 _ANSWERED = (*(kind for kind in Kind if kind.is_crossing), Kind.CHECKPOINT)
+_ACTS = (Kind.TOOL, Kind.HTTP)
+_CHANGES = (SideEffect.WRITE, SideEffect.EXTERNAL)
 
-RECORD = Mode("record", {(kind, None): (AnswerSource.LIVE,) for kind in _ANSWERED}, OffTape.NOT_APPLICABLE)
 
-EXACT = Mode("exact", {(kind, None): (AnswerSource.TAPE,) for kind in _ANSWERED}, OffTape.STOP)
+def _all(*sources: AnswerSource) -> dict[tuple[Kind, SideEffect | None], Cell]:
+    return dict.fromkeys(((kind, None) for kind in _ANSWERED), sources)
 
-MODES: Mapping[str, Mode] = {mode.name: mode for mode in (RECORD, EXACT)}
+
+def _changing(*sources: AnswerSource) -> dict[tuple[Kind, SideEffect | None], Cell]:
+    return dict.fromkeys(((kind, effect) for kind in _ACTS for effect in _CHANGES), sources)
+
+
+RECORD = Mode("record", {**_all(_S.LIVE), **_changing(_S.LEDGER, _S.LIVE)})
+
+EXACT = Mode("exact", _all(_S.TAPE), OffTape.STOP, below_tool=(_S.TAPE,))
+
+RESUME = Mode(
+    "resume",
+    {
+        **_all(_S.TAPE, _S.LIVE),
+        **_changing(_S.TAPE, _S.LEDGER, _S.LIVE),
+        (Kind.APPROVAL, None): (_S.TAPE, _S.LEDGER, _S.WAIT),
+        (Kind.INPUT, None): (_S.TAPE, _S.WAIT),
+    },
+    continues=True,
+    below_tool=(_S.TAPE, _S.LIVE),
+)
+
+_BEYOND: Cells = {
+    **_all(_S.LIVE),
+    **dict.fromkeys(((kind, effect) for kind in _ACTS for effect in (SideEffect.READ,)), (_S.TAPE, _S.POOL, _S.LIVE)),
+    **_changing(_S.TAPE, _S.DRY_RUN, _S.REFUSED),
+    (Kind.RETRIEVAL, None): (_S.TAPE, _S.POOL, _S.LIVE),
+    (Kind.CLOCK, None): (_S.TAPE, _S.VIRTUAL, _S.LIVE),
+    (Kind.RANDOM, None): (_S.TAPE, _S.SEEDED, _S.LIVE),
+    (Kind.UUID, None): (_S.TAPE, _S.SEEDED, _S.LIVE),
+    (Kind.ENV, None): (_S.TAPE, _S.LIVE),
+    (Kind.PROCESS, None): (_S.TAPE, _S.REFUSED),
+    (Kind.FILE, None): (_S.TAPE, _S.REFUSED),
+}
+
+REGRESSION = Mode(
+    "regression",
+    {
+        **_BEYOND,
+        (Kind.APPROVAL, None): (_S.TAPE, _S.REFUSED),
+        (Kind.INPUT, None): (_S.TAPE, _S.FIXTURE, _S.REFUSED),
+    },
+)
+
+FORK = Mode(
+    "fork",
+    {**_BEYOND, (Kind.APPROVAL, None): (_S.WAIT,), (Kind.INPUT, None): (_S.WAIT,)},
+    prefix=(_S.EDITED, _S.TAPE),
+    continues=True,
+)
+
+COMPONENT = Mode(
+    "component",
+    {
+        **_all(_S.FIXTURE),
+        (Kind.TOOL, SideEffect.NONE): (_S.LIVE,),
+        (Kind.CHECKPOINT, None): (_S.LIVE,),
+        (Kind.CLOCK, None): (_S.VIRTUAL,),
+        (Kind.SLEEP, None): (_S.VIRTUAL,),
+        (Kind.RANDOM, None): (_S.SEEDED,),
+        (Kind.UUID, None): (_S.SEEDED,),
+        (Kind.ENV, None): (_S.FIXTURE, _S.LIVE),
+    },
+    OffTape.STOP,
+    below_tool=(_S.FIXTURE,),
+)
+
+MODES: Mapping[str, Mode] = {mode.name: mode for mode in (RECORD, EXACT, RESUME, FORK, REGRESSION, COMPONENT)}

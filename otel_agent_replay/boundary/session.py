@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Protocol
 
+from otel_agent_replay.boundary.approvals import Approvals
 from otel_agent_replay.boundary.crossing import (
     Answer,
     Crossing,
@@ -25,9 +26,10 @@ from otel_agent_replay.boundary.crossing import (
     strand_label,
     within_strand,
 )
+from otel_agent_replay.boundary.effects import NO_TERMS, Effects, Keys, Terms, licensed_above
 from otel_agent_replay.boundary.forked import Unrecorded
-from otel_agent_replay.boundary.policy import Mode, OffTape
-from otel_agent_replay.errors import ReplayInterrupt
+from otel_agent_replay.boundary.policy import CALLED_THROUGH, Mode, OffTape
+from otel_agent_replay.errors import CrossingRefused, ReplayInterrupt, StepLimit
 from otel_agent_replay.model import (
     THREAD_END,
     AnswerSource,
@@ -162,12 +164,23 @@ class Observer(Protocol):
         """Make the place's span the current one of the tracing library while its code runs."""
 
 
+class RequestRewriter(Protocol):
+    """Changes model requests on their way out, for a fork or a re-run."""
+
+    def rewrite(
+        self, call: Call, place: Place, protocol: str, body: bytes, headers: Sequence[tuple[str, str]]
+    ) -> bytes | None:
+        """Return the body to send instead, or None to leave it as it is."""
+
+
 class Session:
     """One run's answer to "who answers this?".
 
-    `answerers` maps each answer source but LIVE to who gives it; `reads_live` tells that bulk reads are always
-    live here, so that hooks need not ask. All public methods may be called from any
-    thread or task of the run.
+    `answerers` maps answer sources to who gives them, `prefix` those that the mode asks first; a source without one
+    answers nothing. `effects` is the run's way to a ledger. `reads_live` tells that bulk reads are always live here, so
+    that hooks need not ask; `guarded` that no call may go through unasked; `last_state` is the digest of what the
+    agent last said or saw as a whole (a checkpoint's state, a model request). After `max_steps` (0: none) the run is
+    aborted. All public methods may be called from any thread or task of the run.
     """
 
     def __init__(
@@ -179,6 +192,9 @@ class Session:
         observer: Observer,
         redaction: Redaction,
         answerers: Mapping[AnswerSource, Answerer] | None = None,
+        prefix: Mapping[AnswerSource, Answerer] | None = None,
+        effects: Effects | None = None,
+        max_steps: int = 0,
     ) -> None:
         self.run_id = run_id
         self.root = root
@@ -186,39 +202,117 @@ class Session:
         self.observer = observer
         self.redaction = redaction
         self.answerers: Mapping[AnswerSource, Answerer] = answerers or {}
+        self.prefix: Mapping[AnswerSource, Answerer] = prefix or {}
+        self.effects = effects
+        self.approvals = Approvals()
+        self.keys = Keys(run_id)
+        self.last_state = b""
+        self.edits: RequestRewriter | None = None
+        self.sleeps_at_most_s: float | None = None
         self.interrupt: ReplayInterrupt | None = None
         self.closed = False
+        self.guarded = mode.name != "record" or effects is not None
+        self._max_steps = max_steps
+        self._prefix = tuple((source, self.prefix[source]) for source in mode.prefix if source in self.prefix)
+        self._shares = None if not mode.continues else (self.prefix if mode.prefix else self.answerers)
         self._cells: dict[tuple[Kind, SideEffect], tuple[AnswerSource, ...]] = {}
         self._late: set[Place] = set()
         self._strand = root_strand()
         bulk = [mode.cells[kind, None] for kind in Kind if kind.is_bulk and (kind, None) in mode.cells]
         self.reads_live = all(cell[0] is AnswerSource.LIVE for cell in bulk)
 
-    def begin(self, call: Call, place: Place) -> Crossing:
+    def begin(
+        self,
+        call: Call,
+        place: Place,
+        *,
+        terms: Terms = NO_TERMS,
+        rehearses: bool = False,
+        revise: Callable[[Call, Place], Call] | None = None,
+    ) -> Crossing:
         """Ask who answers `call`, made inside `place`; tell the observer that it begins.
 
-        Returns a crossing whose `answer` is None when the interceptor must call through. Raises the
-        session's interrupt when nobody may answer, and again on every later call: a replay that has departed
-        stays departed, whatever the agent's code catches.
+        `terms` are the call's towards a ledger; `rehearses` tells that the caller has a dry run of it; `revise` gives
+        the call as it is sent when it goes live. Returns a crossing whose `answer` is None when the interceptor must
+        call through. Raises the session's interrupt when nobody may answer, and again on every later call: a replay
+        that has departed stays departed, whatever the agent's code catches. Raises what `Effects.intend` raises.
         """
         if self.interrupt is not None:
             raise self.interrupt
         kind, side_effect = call.kind, call.side_effect
         child = place.child(kind, call.name)
+        for source, answerer in self._prefix:
+            answer = answerer.answer(call, child)
+            if answer is not None:
+                shared = source is AnswerSource.TAPE
+                if not shared:
+                    child.number()
+                return self._begun(Crossing(self, child, call, source, answer, shared))
         cell = self._cells.get((kind, side_effect))
         if cell is None:
-            cell = self._cells[kind, side_effect] = self.mode.sources(kind, side_effect)
+            cell = self._cells[kind, side_effect] = self._cell(kind, side_effect)
+        if kind is Kind.HTTP and self.guarded and licensed_above(place):
+            cell = self.mode.below_tool
         for source in cell:
-            if source is AnswerSource.LIVE:
-                answer = None
-            else:
+            answer = None
+            if source is AnswerSource.LEDGER:
+                answer = self._asked_ledger(call, child, terms)
+                if answer is None:
+                    continue
+            elif source is AnswerSource.DRY_RUN:
+                if not rehearses:
+                    continue
+            elif source is AnswerSource.REFUSED:
+                child.number()
+                self.interrupt = CrossingRefused(child.step, f"{kind.value} {call.name}", self.mode.name)
+                raise self.interrupt
+            elif source not in CALLED_THROUGH:
                 answer = self.answerers[source].answer(call, child)
                 if answer is None:
                     continue
-            crossing = Crossing(self, child, call, source, answer)
-            self.observer.began(crossing)
-            return crossing
+            if answer is None:
+                if kind is Kind.TOOL:
+                    child.through = side_effect is not SideEffect.NONE
+                child.key = call.idempotency_key
+                if revise is not None and source is AnswerSource.LIVE:
+                    child.number()
+                    call = revise(call, child)
+            shared = source is AnswerSource.TAPE and self._shares is self.answerers
+            return self._begun(Crossing(self, child, call, source, answer, shared))
         raise self._stop(call, child, None)
+
+    def _begun(self, crossing: Crossing) -> Crossing:
+        place = crossing.place
+        if place.step is None:
+            place.number()
+        if self._max_steps and place.step is not None and place.step > self._max_steps:
+            self.interrupt = StepLimit(self._max_steps)
+            raise self.interrupt
+        if place.kind is Kind.MODEL or place.kind is Kind.CHECKPOINT:
+            self.last_state = crossing.call.request.digest
+        self.observer.began(crossing)
+        return crossing
+
+    def _cell(self, kind: Kind, side_effect: SideEffect) -> tuple[AnswerSource, ...]:
+        """Return the sources of a cell that somebody gives."""
+        given = {AnswerSource.REFUSED, *CALLED_THROUGH, *self.answerers}
+        if self.effects is not None:
+            given.add(AnswerSource.LEDGER)
+        return tuple(source for source in self.mode.sources(kind, side_effect) if source in given)
+
+    def _asked_ledger(self, call: Call, place: Place, terms: Terms) -> Answer | None:
+        """Return what the ledger knows of the call; None when it is to be made now, its intent committed."""
+        effects = self.effects
+        if effects is None:
+            return None
+        place.number()
+        if call.kind is Kind.APPROVAL:
+            return effects.decided(call, place)
+        try:
+            return effects.intend(call, place, terms)
+        except ReplayInterrupt as interrupt:
+            self.interrupt = self.interrupt or interrupt
+            raise
 
     def answer_read(self, kind: Kind, name: str) -> Read | None:
         """Return the tape's read, or None when the caller must read live and then call `observe_read`."""
@@ -227,12 +321,18 @@ class Session:
         if self.reads_live:
             return None
         place, strand = self.here()
+        for _, answerer in self._prefix:
+            read = answerer.read(kind, name, place, strand)
+            if read is not None:
+                return read  # it lies in the recording that this run shares
         for source in self.mode.cells[(kind, None)]:
             if source is AnswerSource.LIVE:
                 return None
-            read = self.answerers[source].read(kind, name, place, strand)
+            given = self.answerers.get(source)
+            read = None if given is None else given.read(kind, name, place, strand)
             if read is not None:
-                self.observer.read(place, read)
+                if self._shares is not self.answerers or source is not AnswerSource.TAPE:
+                    self.observer.read(place, read)
                 return read
         raise self._stop(None, place, (kind, name))
 
@@ -246,15 +346,26 @@ class Session:
         """A thread or a pool's task that was started at `place` is about to end; a replay gives it its turn."""
         if self.closed or self.interrupt is not None:
             return
-        if self.reads_live:
-            self.observer.read(place, Read(Kind.CLOCK, THREAD_END, _time_ns(), strand_label(), place.next_sequence()))
-            return
+        if not self.reads_live:
+            with suppress(ReplayInterrupt):  # the thread's own result is not to be replaced; later calls raise it
+                if self._thread_end_answered(place):
+                    return
+        self.observer.read(place, Read(Kind.CLOCK, THREAD_END, _time_ns(), strand_label(), place.next_sequence()))
+
+    def _thread_end_answered(self, place: Place) -> bool:
+        """Whether a recording has this end and has let it happen, or nobody may make one."""
+        strand = strand_label()
+        for _, answerer in self._prefix:
+            if answerer.read(Kind.CLOCK, THREAD_END, place, strand) is not None:
+                return True
         for source in self.mode.cells[(Kind.CLOCK, None)]:
-            if source is not AnswerSource.LIVE:
-                with suppress(ReplayInterrupt):  # the thread's own result is not to be replaced; later calls raise it
-                    read = self.answerers[source].read(Kind.CLOCK, THREAD_END, place, strand_label())
-                    if read is not None:
-                        self.observer.read(place, read)
+            given = self.answerers.get(source)
+            read = None if given is None else given.read(Kind.CLOCK, THREAD_END, place, strand)
+            if read is not None:
+                if self._shares is not self.answerers or source is not AnswerSource.TAPE:
+                    self.observer.read(place, read)
+                return True
+        return AnswerSource.LIVE not in self.mode.cells[(Kind.CLOCK, None)]
 
     def here(self) -> tuple[Place, str]:
         """Return the current place in this session and the label of the thread of control."""

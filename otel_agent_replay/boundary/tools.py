@@ -8,17 +8,24 @@ the function runs.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary.approvals import Grant, action_digest
 from otel_agent_replay.boundary.crossing import Crossing, Place
+from otel_agent_replay.boundary.effects import Terms
 from otel_agent_replay.boundary.failures import recorded_failure
 from otel_agent_replay.boundary.http_faults import report, stop
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.errors import ReplayDeparture
+from otel_agent_replay.errors import AwaitingPerson, ReplayDeparture
 from otel_agent_replay.model import (
+    AnswerSource,
+    Approval,
+    AttributeValue,
     Call,
     FailurePhase,
     Kind,
@@ -32,8 +39,29 @@ from otel_agent_replay.payload.codec import decode, encode
 from otel_agent_replay.payload.failure import rebuild
 
 _VALUE = MediaType.VALUE.value
+_time_ns = time.time_ns  # bound at import: our own clock reads are never recorded
+KEY_PARAMETER = "idempotency_key"
+"""Name under which a tool may ask for its key, and under which its status query gets it."""
+
 NOT_KEPT = Payload.of(b'{"$type":"text_only","class":"builtins:dict","text":"<not kept>"}', _VALUE)
 """What stands for a value that could not be taken down at all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Safeguards:
+    """What a tool or approval declared beyond its side effect.
+
+    `recover` is asked, with the key as `idempotency_key` and the call's arguments, what became of a call that was cut
+    off. `dry_run` rehearses the call where it must not happen. `needs_approval` lets no call pass without an approval
+    of exactly its arguments; `approves` names the tool whose calls an approval is for. `key_parameter` is the
+    parameter of the function that wants the key, "" for none.
+    """
+
+    recover: Callable[..., Any] | None = None
+    dry_run: Callable[..., Any] | None = None
+    needs_approval: bool = False
+    approves: str = ""
+    key_parameter: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +70,7 @@ class Declaration:
 
     `parameters` are its positional parameter names without self; `is_method` tells that the first argument is
     the instance, which is not recorded. `idempotency_key` is a parameter name or a function of the arguments.
+    `safeguards` is None where none was declared.
     """
 
     kind: Kind
@@ -52,6 +81,7 @@ class Declaration:
     is_method: bool = False
     idempotency_key: str | Callable[..., str] | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
+    safeguards: Safeguards | None = None
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the call's arguments by parameter name, extra positional ones as `*args`."""
@@ -144,20 +174,133 @@ def _served(crossing: Crossing) -> Any:
     return decode(outcome.result.data)
 
 
+def _begin(
+    declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Crossing:
+    """Ask the session who answers the call, under the terms that were declared."""
+    session, place = here
+    made = declaration.describe(session, args, kwargs)
+    safeguards = declaration.safeguards
+    changes = made.side_effect is SideEffect.WRITE or made.side_effect is SideEffect.EXTERNAL
+    if safeguards is None and (session.effects is None or not changes):
+        return session.begin(made, place)
+    return _begin_guarded(declaration, here, made, args, kwargs)
+
+
+def _begin_guarded(
+    declaration: Declaration,
+    here: tuple[Session, Place],
+    made: Call,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Crossing:
+    session, place = here
+    safeguards = declaration.safeguards or Safeguards()
+    takes_key = bool(made.idempotency_key or safeguards.key_parameter)
+    if not made.idempotency_key and declaration.kind is not Kind.APPROVAL:
+        made = replace(made, idempotency_key=session.keys.next(made))
+    approval = None
+    if safeguards.needs_approval:
+        approval = action_digest(made.name, made.request.data or b"")
+        session.approvals.spend(made.name, approval)
+    recover = None
+    if safeguards.recover is not None:
+        recover = partial(_recovered, safeguards.recover, args, kwargs)
+    terms = Terms(takes_key, recover, approval)
+    return session.begin(made, place, terms=terms, rehearses=safeguards.dry_run is not None)
+
+
+def _recovered(recover: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], key: str) -> Any:
+    return recover(*args, **{**kwargs, KEY_PARAMETER: key})
+
+
+def _through(declaration: Declaration, crossing: Crossing, kwargs: dict[str, Any]) -> Callable[..., Any]:
+    """Return what is called: the function, with its key where it wants one, or its rehearsal."""
+    safeguards = declaration.safeguards
+    if safeguards is None:
+        return declaration.function
+    if crossing.source is AnswerSource.DRY_RUN and safeguards.dry_run is not None:
+        return safeguards.dry_run
+    key = safeguards.key_parameter
+    if key and key not in kwargs and crossing.call.idempotency_key:
+        return partial(declaration.function, **{key: crossing.call.idempotency_key})
+    return declaration.function
+
+
+def _ended(declaration: Declaration, crossing: Crossing, value: Any) -> None:
+    """End a called-through crossing with its value."""
+    session = crossing.session
+    outcome = value_outcome(session, value)
+    if declaration.kind is Kind.APPROVAL:
+        grant, facts = _grant(declaration, crossing, value)
+        crossing.finish(replace(outcome, attributes=facts))
+        _granted(crossing, grant)
+    else:
+        crossing.finish(outcome)
+
+
+def _failed(crossing: Crossing, error: BaseException) -> None:
+    """End a called-through crossing with what it raised; one that waits for a person does not end."""
+    if isinstance(error, AwaitingPerson):
+        crossing.session.interrupt = crossing.session.interrupt or error
+        crossing.finish(Outcome(OutcomeStatus.PENDING, notes=("it waits for a person's answer",)))
+    else:
+        crossing.finish(error_outcome(crossing.session, error))
+
+
+def _grant(
+    declaration: Declaration, crossing: Crossing, value: Any
+) -> tuple[Grant | None, Mapping[str, AttributeValue]]:
+    """Return what an approval's answer grants (None: nothing), and its facts."""
+    session, made = crossing.session, crossing.call
+    given = value if isinstance(value, Approval) else Approval(bool(value))
+    action = declaration.safeguards.approves if declaration.safeguards is not None else ""
+    text = session.redaction.text
+    digest = action_digest(action or made.name, made.request.data or b"")
+    facts: dict[str, AttributeValue] = {
+        semconv.APPROVAL_GRANTED: bool(given),
+        semconv.APPROVAL_ACTION: action or made.name,
+        semconv.APPROVAL_ACTION_DIGEST: digest.hex(),
+        semconv.APPROVAL_STATE_DIGEST: session.last_state.hex(),
+        semconv.APPROVAL_BY: text(given.by),
+        semconv.APPROVAL_POLICY: text(given.policy),
+        semconv.APPROVAL_ALLOWED: [text(one) for one in given.allowed],
+    }
+    if not given or not action:
+        return None, facts
+    state = session.last_state
+    return Grant(digest, action, text(given.by), text(given.policy), given.allowed, _time_ns(), state), facts
+
+
+def _granted(crossing: Crossing, grant: Grant | None) -> None:
+    session = crossing.session
+    if grant is not None:
+        session.approvals.grant(grant)
+        if crossing.answer is None and session.effects is not None:
+            session.effects.granted(crossing.place, grant)
+
+
+def _served_value(declaration: Declaration, crossing: Crossing) -> Any:
+    """Serve an answered crossing; an approval on the tape is granted again, for this session alone."""
+    value = _served(crossing)
+    if declaration.kind is Kind.APPROVAL:
+        _granted(crossing, _grant(declaration, crossing, value)[0])
+    return value
+
+
 def call(declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Cross with a plain function: return its value, live or served, or raise its error."""
-    session, place = here
-    crossing = session.begin(declaration.describe(session, args, kwargs), place)
+    crossing = _begin(declaration, here, args, kwargs)
     if crossing.answer is not None:
         crossing.settle()
-        return _served(crossing)
+        return _served_value(declaration, crossing)
     try:
         with crossing.inside():
-            value = declaration.function(*args, **kwargs)
+            value = _through(declaration, crossing, kwargs)(*args, **kwargs)
     except BaseException as error:
-        crossing.finish(error_outcome(session, error))
+        _failed(crossing, error)
         raise
-    crossing.finish(value_outcome(session, value))
+    _ended(declaration, crossing, value)
     return value
 
 
@@ -165,22 +308,21 @@ async def call_async(
     declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
     """Cross with a coroutine function: return its value, live or served, or raise its error."""
-    session, place = here
-    crossing = session.begin(declaration.describe(session, args, kwargs), place)
+    crossing = _begin(declaration, here, args, kwargs)
     if crossing.answer is not None:
         try:
             await crossing.settle_async()
         except asyncio.CancelledError as error:
-            crossing.finish(error_outcome(session, error))
+            _failed(crossing, error)
             raise
-        return _served(crossing)
+        return _served_value(declaration, crossing)
     try:
         with crossing.inside():
-            value = await declaration.function(*args, **kwargs)
+            value = await _through(declaration, crossing, kwargs)(*args, **kwargs)
     except BaseException as error:
-        crossing.finish(error_outcome(session, error))
+        _failed(crossing, error)
         raise
-    crossing.finish(value_outcome(session, value))
+    _ended(declaration, crossing, value)
     return value
 
 
@@ -188,13 +330,13 @@ def iterate(
     declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Generator[Any, Any, Any]:
     """Cross with a generator function. Its items are recorded as they pass; the crossing ends when it does."""
-    session, place = here
-    crossing = session.begin(declaration.describe(session, args, kwargs), place)
+    session = here[0]
+    crossing = _begin(declaration, here, args, kwargs)
     if crossing.answer is not None:
         return (yield from _serve_items(crossing))
     items: list[Any] = []
     crossing.leave = lambda: crossing.finish(_items_outcome(session, items, None, closed_early=True))
-    inner = declaration.function(*args, **kwargs)
+    inner = _through(declaration, crossing, kwargs)(*args, **kwargs)
     try:
         with crossing.inside():
             item = next(inner)
@@ -225,15 +367,15 @@ async def iterate_async(
     declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> AsyncGenerator[Any, Any]:
     """Cross with an async generator function."""
-    session, place = here
-    crossing = session.begin(declaration.describe(session, args, kwargs), place)
+    session = here[0]
+    crossing = _begin(declaration, here, args, kwargs)
     if crossing.answer is not None:
         async for item in _serve_items_async(crossing):
             yield item
         return
     items: list[Any] = []
     crossing.leave = lambda: crossing.finish(_items_outcome(session, items, None, closed_early=True))
-    inner = declaration.function(*args, **kwargs)
+    inner = _through(declaration, crossing, kwargs)(*args, **kwargs)
     try:
         item = await _resumed(crossing, inner.__anext__())
         while True:

@@ -3,6 +3,7 @@
 Nothing here does I/O, knows a storage format or imports another room of the project.
 """
 
+from otel_agent_replay.model.approval import Approval
 from otel_agent_replay.model.exchange import (
     Call,
     Chunk,
@@ -33,6 +34,7 @@ __all__ = [
     "EMPTY_DIGEST",
     "THREAD_END",
     "AnswerSource",
+    "Approval",
     "AttributeValue",
     "Call",
     "CaptureLevel",

@@ -1,0 +1,110 @@
+"""What the engine asks of a ledger: that a side effect happens once, whatever dies in between.
+
+Owns the terms that a tool declares, the keys that tell a repeat, and the protocol of the ledger's side, which lies
+outside `boundary`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from otel_agent_replay.boundary.crossing import Answer, Place
+from otel_agent_replay.model import Call, Kind, Outcome
+
+if TYPE_CHECKING:
+    from otel_agent_replay.boundary.approvals import Grant
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a tool declares about being called twice.
+
+    `takes_key` tells that it hands its key to the system that it changes, so that it may be called again with the same
+    one. `recover(key)` asks that system what became of a call: it returns the call's result, or raises
+    `errors.NotHappened`. `approval` is the digest of the action that must have been approved, None: none is needed.
+    """
+
+    takes_key: bool = False
+    recover: Callable[[str], Any] | None = None
+    approval: bytes | None = None
+
+
+NO_TERMS = Terms()
+
+
+class Effect(Protocol):
+    """A side effect whose intent is committed and which is now called."""
+
+    def finish(self, outcome: Outcome) -> None:
+        """Commit what came of it. Raises LeaseLost when the run is somebody else's by now."""
+
+
+class Effects(Protocol):
+    """One run's way to the ledger. Implemented outside `boundary`."""
+
+    def intend(self, call: Call, place: Place, terms: Terms) -> Answer | None:
+        """Return what is known of a call that was made before; None: it is to be made now.
+
+        Its intent is then committed under `call.idempotency_key`, and the effect hangs on `place`. Raises
+        EffectInDoubt, LeaseLost, EffectRunning, ApprovalRequired, LedgerError.
+        """
+
+    def decided(self, call: Call, place: Place) -> Answer | None:
+        """Return a person's answer to an approval that the run was stopped for, or None."""
+
+    def awaits(self, place: Place, call: Call) -> None:
+        """The run stops until a person has answered this approval."""
+
+    def granted(self, place: Place, grant: Grant) -> None:
+        """A person approved an action, now."""
+
+
+class Keys:
+    """The idempotency keys of one run: the n-th equal call of a tool that did not fail gets the n-th. Thread-safe."""
+
+    def __init__(self, run_id: bytes) -> None:
+        self._run_id = run_id
+        self._made: dict[tuple[str, bytes], int] = {}
+        self._lock = threading.Lock()
+
+    def next(self, call: Call) -> str:
+        """Return the key of a call that is about to be made, in 32 hexadecimal digits.
+
+        A call after one that failed gets its key again: it is the same effect, tried once more.
+        """
+        of = (call.name, call.digest)
+        with self._lock:
+            number = self._made.get(of, 0)
+            self._made[of] = number + 1
+        name = call.name.encode("utf-8", "surrogatepass")
+        text = b"\0".join((self._run_id, name, call.digest, str(number).encode()))
+        return hashlib.sha256(text).hexdigest()[:32]
+
+    def failed(self, call: Call) -> None:
+        """The call failed."""
+        of = (call.name, call.digest)
+        with self._lock:
+            if self._made.get(of):
+                self._made[of] -= 1
+
+
+def key_above(place: Place | None) -> str:
+    """Return the key of the effect that the code at `place` runs for, "" when it runs for none."""
+    while place is not None:
+        if place.key:
+            return place.key
+        place = place.parent
+    return ""
+
+
+def licensed_above(place: Place | None) -> bool:
+    """Whether code at `place` runs inside a tool that is called through and said that it touches the world."""
+    while place is not None:
+        if place.kind is Kind.TOOL and place.through:
+            return True
+        place = place.parent
+    return False
