@@ -15,12 +15,16 @@ _decode = json.JSONDecoder().raw_decode
 
 
 class Span(NamedTuple):
-    """A value in a text: `text[start:end]`, with the value itself. `key` is empty for an element of an array."""
+    """A value in a text: `text[start:end]`, with the value itself. `key` is empty for an element of an array.
+
+    `begin` is where a member's key begins; for an element it is `start`.
+    """
 
     key: str
     start: int
     end: int
     value: Any
+    begin: int
 
 
 def members(text: str, start: int = 0) -> Iterator[Span]:
@@ -29,13 +33,14 @@ def members(text: str, start: int = 0) -> Iterator[Span]:
     while text[at : at + 1] != "}":
         if text[at : at + 1] != '"':
             raise ValueError(f"no key at character {at}")
+        first = at
         key, at = _raw_decode(text, at)
         at = _skip(text, at)
         if text[at : at + 1] != ":":
             raise ValueError(f"no colon at character {at}")
         begin = _skip(text, at + 1)
         value, end = _raw_decode(text, begin)
-        yield Span(key, begin, end, value)
+        yield Span(key, begin, end, value, first)
         at = _next(text, end, "}")
 
 
@@ -44,7 +49,7 @@ def elements(text: str, start: int = 0) -> Iterator[Span]:
     at = _opening(text, start, "[")
     while text[at : at + 1] != "]":
         value, end = _raw_decode(text, at)
-        yield Span("", at, end, value)
+        yield Span("", at, end, value, at)
         at = _next(text, end, "]")
 
 

@@ -1,0 +1,162 @@
+"""What of a model request can be changed by name: its prompt, its messages, its tools, any member.
+
+Owns where each protocol keeps them. Everything outside the named part keeps its exact characters (`json_edit`),
+so tool call ids, thinking signatures and cached prefixes stay as they are. Every function takes and returns the
+text of a request; doing the same edit twice is doing it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.protocols.json_edit import replaced, with_elements, with_value, without_elements, written
+from otel_agent_replay.protocols.json_spans import Span, elements, member
+
+_TEXTS = ("text", "input_text")
+_SYSTEM_ROLES = ("system", "developer")
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Where a protocol keeps what can be edited.
+
+    `conversation` is the member that holds the messages. `prompt` is the member of the system prompt; "": it is
+    a message. `leads` tells that the first messages may be the system prompt.
+    """
+
+    conversation: str
+    prompt: str
+    leads: bool
+
+
+SHAPES: Final[Mapping[str, Shape]] = {
+    "openai.chat_completions": Shape("messages", "", leads=True),
+    "openai.responses": Shape("input", "instructions", leads=True),
+    "anthropic.messages": Shape("messages", "system", leads=False),
+}
+"""The shape of each protocol whose requests can be edited, by the protocol's name."""
+
+
+def with_prompt(text: str, shape: Shape, prompt: str) -> str:
+    """Return the request with `prompt` as its whole system prompt; put in where it had none."""
+    found = member(text, 0, shape.prompt) if shape.prompt else None
+    if found is not None and found.value is not None:
+        return _with_content(text, found, prompt)
+    leading = _leading(text, shape) if shape.leads else []
+    if leading:
+        text = without_elements(text, _conversation(text, shape).start, range(1, len(leading)))
+        return _with_content(text, _content_of(text, leading[0]), prompt)
+    if shape.prompt:
+        return with_value(text, (shape.prompt,), prompt)
+    return with_elements(text, _conversation(text, shape).start, 0, [{"role": "system", "content": prompt}])
+
+
+def with_messages(text: str, shape: Shape, contents: Sequence[str], at: int | None = None) -> str:
+    """Return the request with user messages of these contents before message `at`, at the end when it is None."""
+    new = [{"role": "user", "content": content} for content in contents]
+    conversation = member(text, 0, shape.conversation)
+    if conversation is not None and isinstance(conversation.value, str):
+        first = {"role": "user", "content": conversation.value}
+        return replaced(text, [(conversation.start, conversation.end, written(text, [first, *new]))])
+    conversation = _conversation(text, shape)
+    there = conversation.value
+    place = len(there) if at is None else min(at, len(there))
+    if there[place : place + len(new)] == new or (at is None and there[-len(new) :] == new):
+        return text
+    return with_elements(text, conversation.start, place, new)
+
+
+def with_user_message(text: str, shape: Shape, content: str, at: int | None = None) -> str:
+    """Return the request with `content` as the text of user message `at`, of the last one when it is None."""
+    conversation = member(text, 0, shape.conversation)
+    if conversation is not None and isinstance(conversation.value, str):
+        return replaced(text, [(conversation.start, conversation.end, written(text, content))])
+    conversation = _conversation(text, shape)
+    place = last_user_message(conversation.value) if at is None else at
+    if place is None or not place < len(conversation.value):
+        raise ConfigurationError("the request has no user message with a text to replace")
+    message = list(elements(text, conversation.start))[place]
+    return _with_content(text, _content_of(text, message), content)
+
+
+def last_user_message(messages: Sequence[Any]) -> int | None:
+    """Return the place of the last message of the user that holds text, before any that also brings tool results."""
+    users = [
+        place
+        for place, message in enumerate(messages)
+        if isinstance(message, dict) and message.get("role") == "user" and _has_text(message.get("content"))
+    ]
+    spoken = [place for place in users if not _brings_results(messages[place]["content"])]
+    return max(spoken or users, default=None)
+
+
+def messages_of(text: str, shape: Shape) -> list[Any] | None:
+    """Return the messages of a request, None where they are no array."""
+    found = member(text, 0, shape.conversation)
+    return found.value if found is not None and isinstance(found.value, list) else None
+
+
+def _conversation(text: str, shape: Shape) -> Span:
+    found = member(text, 0, shape.conversation)
+    if found is None or not isinstance(found.value, list):
+        raise ConfigurationError(f"the request has no array {shape.conversation!r}")
+    return found
+
+
+def _leading(text: str, shape: Shape) -> list[Span]:
+    """Return the system messages that the conversation begins with."""
+    if messages_of(text, shape) is None:
+        return []
+    leading = []
+    for message in elements(text, _conversation(text, shape).start):
+        if not isinstance(message.value, dict) or message.value.get("role") not in _SYSTEM_ROLES:
+            break
+        leading.append(message)
+    return leading
+
+
+def _content_of(text: str, message: Span) -> Span:
+    found = member(text, message.start, "content")
+    if found is None:
+        raise ConfigurationError(f"the message to be edited has no content: {text[message.start : message.end][:80]}")
+    return found
+
+
+def _with_content(text: str, content: Span, new: str) -> str:
+    """Return `text` with `new` as the whole text of a content; parts that are no text (images, results) stay.
+
+    Of several text parts one is left: the last that marks a cached prefix, else the first.
+    """
+    if content.value == new:
+        return text
+    parts = list(elements(text, content.start)) if isinstance(content.value, list) else []
+    places = [place for place, part in enumerate(parts) if _is_text(part.value)]
+    if not places:
+        return replaced(text, [(content.start, content.end, written(text, new))])
+    kept = max((place for place in places if parts[place].value.get("cache_control")), default=places[0])
+    inner = member(text, parts[kept].start, "text")
+    if inner is None:
+        raise AssertionError("a text part has a text")
+    if inner.value != new:
+        # Behind everything that goes, or before it: either way the places found so far hold.
+        later = [place for place in places if place > kept]
+        text = without_elements(text, content.start, later)
+        text = replaced(text, [(inner.start, inner.end, written(text, new))])
+        places = [place for place in places if place <= kept]
+    return without_elements(text, content.start, [place for place in places if place != kept])
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") in _TEXTS and isinstance(part.get("text"), str)
+
+
+def _has_text(content: Any) -> bool:
+    return isinstance(content, str) or (isinstance(content, list) and any(map(_is_text, content)))
+
+
+def _brings_results(content: Any) -> bool:
+    parts = content if isinstance(content, list) else ()
+    return any(isinstance(part, dict) and part.get("type") == "tool_result" for part in parts)
