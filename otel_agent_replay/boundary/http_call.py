@@ -14,7 +14,16 @@ from urllib.parse import urlsplit
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.http_coding import CodingError, codings_of, decoded_chunks
-from otel_agent_replay.model import AttributeValue, Call, HttpRequestHead, Kind, MediaType, Payload, SideEffect
+from otel_agent_replay.model import (
+    AttributeValue,
+    Call,
+    HttpRequestHead,
+    Kind,
+    MediaType,
+    Payload,
+    SideEffect,
+    make_call,
+)
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.protocols.protocol import Protocol
 from otel_agent_replay.protocols.recognise import recognise
@@ -113,7 +122,7 @@ def call_of(redaction: Redaction, request: SentRequest, *, facts: bool = True) -
             else {semconv.PROTOCOL: protocol.name}
         )
     is_read = protocol is not None or method in _READS
-    call = Call(  # by position: that costs two thirds
+    call = make_call(
         kind,
         name,
         SideEffect.READ if is_read else SideEffect.WRITE,

@@ -27,6 +27,7 @@ from otel_agent_replay.model import (
     Outcome,
     OutcomeStatus,
     Payload,
+    make_outcome,
 )
 from otel_agent_replay.protocols.protocol import Protocol
 
@@ -190,7 +191,7 @@ class ResponseTap:
             chunks = tuple(map(Chunk, map(len, clean.chunks), self._times))
         else:
             clean, result, chunks = body, Payload(self._sha.digest(), None, self._media_type, self._told), ()
-        return Outcome(  # by position: that costs two thirds
+        return make_outcome(
             status,
             result,
             self._head,

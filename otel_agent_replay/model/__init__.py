@@ -13,6 +13,8 @@ from otel_agent_replay.model.exchange import (
     HttpResponseHead,
     Outcome,
     OutcomeStatus,
+    make_call,
+    make_outcome,
 )
 from otel_agent_replay.model.identity import RunId, format_run_id, new_run_id, new_span_id, new_trace_id, run_started_ms
 from otel_agent_replay.model.kinds import AnswerSource, CaptureLevel, EdgeBasis, Fidelity, Kind, SideEffect
@@ -70,6 +72,8 @@ __all__ = [
     "Versions",
     "digest_of",
     "format_run_id",
+    "make_call",
+    "make_outcome",
     "new_run_id",
     "new_span_id",
     "new_trace_id",

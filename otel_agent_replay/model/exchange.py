@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from otel_agent_replay.model.kinds import Kind, SideEffect
+from otel_agent_replay.model.making import maker_of
 from otel_agent_replay.model.payload import Payload
 from otel_agent_replay.model.span import AttributeValue
 
@@ -140,3 +141,10 @@ class Outcome:
     round_trips: bool = True
     notes: tuple[str, ...] = ()
     attributes: Mapping[str, AttributeValue] = field(default_factory=lambda: _NO_ATTRIBUTES)
+
+
+make_call = maker_of(Call)
+"""`Call(...)`, for where each call passes: quicker, and quicker still with its arguments by position."""
+
+make_outcome = maker_of(Outcome)
+"""The same for `Outcome(...)`."""

@@ -7,6 +7,7 @@ import hashlib
 from typing import NamedTuple
 
 _sha256 = hashlib.sha256
+_new_tuple = tuple.__new__
 
 
 def digest_of(data: bytes) -> bytes:
@@ -43,7 +44,7 @@ class Payload(NamedTuple):
     @classmethod
     def of(cls, data: bytes, media_type: str) -> Payload:
         """Return the payload of `data`, digest computed."""
-        return cls(_sha256(data).digest(), data, media_type, len(data))
+        return _new_tuple(cls, (_sha256(data).digest(), data, media_type, len(data)))  # half of the cost of `cls(...)`
 
     def without_data(self) -> Payload:
         """Return the same payload with the digest only."""

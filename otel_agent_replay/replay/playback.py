@@ -27,7 +27,7 @@ class TapeAnswer:
 
     __slots__ = ("_ended", "_entry", "_playback", "origin_step", "outcome", "same_request")
 
-    def __init__(self, playback: Playback, entry: Entry, outcome: Outcome, *, same_request: bool) -> None:
+    def __init__(self, playback: Playback, entry: Entry, outcome: Outcome, same_request: bool) -> None:
         self._playback = playback
         self._entry = entry
         self._ended = False
@@ -85,7 +85,7 @@ class Playback:
         except (MissingPayload, DamagedRecording) as error:
             raise self.stop(TapeUnreadable(entry.node.step, str(error))) from error
         self.order.began(entry)
-        return TapeAnswer(self, entry, outcome, same_request=same_request)
+        return TapeAnswer(self, entry, outcome, same_request)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return the next recorded bulk read of that name there, or None."""
