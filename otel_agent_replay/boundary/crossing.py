@@ -358,7 +358,9 @@ class Crossing:
             return
         self._ended = True
         self.leave = None
-        effect = self.place.effect
+        effect, drill = self.place.effect, self.session.drill
+        if drill is not None:
+            drill("during", self.place)
         if self.call.idempotency_key and outcome.failure is not None:
             self.session.keys.failed(self.call)
         try:
@@ -374,6 +376,8 @@ class Crossing:
             self.place.ended()
             if self.answer is not None:
                 self.answer.done()
+            if drill is not None:
+                drill("after", self.place)
 
     def abandon(self) -> None:
         """End the crossing because its run is over: with what was taken of its answer, else as pending."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from otel_agent_replay.boundary.crossing import Answer, Place
-from otel_agent_replay.model import Call, Kind, Outcome
+from otel_agent_replay.model import Call, Kind, Outcome, RunStatus
 
 if TYPE_CHECKING:
     from otel_agent_replay.boundary.approvals import Grant
@@ -61,6 +61,9 @@ class Effects(Protocol):
 
     def granted(self, place: Place, grant: Grant) -> None:
         """A person approved an action, now."""
+
+    def closed(self, status: RunStatus) -> None:
+        """The run has ended, or stopped for now."""
 
 
 class Keys:

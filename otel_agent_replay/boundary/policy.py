@@ -64,6 +64,11 @@ class Mode:
     continues: bool = False
     below_tool: Cell = (AnswerSource.LIVE,)
 
+    @property
+    def is_replay(self) -> bool:
+        """Whether what happens in this mode is no work of production: everything it emits says so."""
+        return self.name not in ("record", "resume")
+
     def sources(self, kind: Kind, side_effect: SideEffect) -> Cell:
         """Return the ordered answer sources. Raises KeyError when the table has no cell for `kind`."""
         cell = self.cells.get((kind, side_effect))

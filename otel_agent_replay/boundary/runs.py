@@ -5,10 +5,11 @@ With no factory (the package is imported but not configured) an agent runs unrec
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.model import CaptureLevel, Payload
 
@@ -24,6 +25,26 @@ class RunRequest:
     subject: str = ""
     capture: CaptureLevel | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    max_steps: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Continuation:
+    """What a run that goes on from a recording takes over from it.
+
+    `run_id` is that of the resumed run, or of the new one that a fork makes; `attempt` is its number. New steps and
+    begins are numbered from `first_step` and `first_sequence`. `span_of(path)` gives the span id of a node that the
+    recording has and that ended, None for any other. `was_begun(place)` tells that the call at a place was in flight
+    when the recording ended. `fork_step` is where a fork leaves its origin (0: it is none).
+    """
+
+    run_id: bytes
+    attempt: int
+    first_sequence: int
+    first_step: int
+    span_of: Callable[[tuple[str, ...]], bytes | None]
+    was_begun: Callable[[Place], bool]
+    fork_step: int = 0
 
 
 class RunFactory(Protocol):

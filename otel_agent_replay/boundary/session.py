@@ -179,8 +179,10 @@ class Session:
     `answerers` maps answer sources to who gives them, `prefix` those that the mode asks first; a source without one
     answers nothing. `effects` is the run's way to a ledger. `reads_live` tells that bulk reads are always live here, so
     that hooks need not ask; `guarded` that no call may go through unasked; `last_state` is the digest of what the
-    agent last said or saw as a whole (a checkpoint's state, a model request). After `max_steps` (0: none) the run is
-    aborted. All public methods may be called from any thread or task of the run.
+    agent last said or saw as a whole (a checkpoint's state, a model request), `live_steps` counts the steps that no
+    shared recording answered. After `max_steps` (0: none) the run is
+    aborted. `drill`, for tests, is told of each point at which a process may die. All public methods may be called
+    from any thread or task of the run.
     """
 
     def __init__(
@@ -207,7 +209,9 @@ class Session:
         self.approvals = Approvals()
         self.keys = Keys(run_id)
         self.last_state = b""
+        self.live_steps = 0
         self.edits: RequestRewriter | None = None
+        self.drill: Callable[[str, Place], None] | None = None
         self.sleeps_at_most_s: float | None = None
         self.interrupt: ReplayInterrupt | None = None
         self.closed = False
@@ -241,6 +245,8 @@ class Session:
             raise self.interrupt
         kind, side_effect = call.kind, call.side_effect
         child = place.child(kind, call.name)
+        if self.drill is not None:
+            self.drill("before", child)
         for source, answerer in self._prefix:
             answer = answerer.answer(call, child)
             if answer is not None:
@@ -288,6 +294,8 @@ class Session:
         if self._max_steps and place.step is not None and place.step > self._max_steps:
             self.interrupt = StepLimit(self._max_steps)
             raise self.interrupt
+        if not crossing.shared:
+            self.live_steps += 1
         if place.kind is Kind.MODEL or place.kind is Kind.CHECKPOINT:
             self.last_state = crossing.call.request.digest
         self.observer.began(crossing)

@@ -252,7 +252,10 @@ def _ended(declaration: Declaration, crossing: Crossing, value: Any) -> None:
 def _failed(crossing: Crossing, error: BaseException) -> None:
     """End a called-through crossing with what it raised; one that waits for a person does not end."""
     if isinstance(error, AwaitingPerson):
-        crossing.session.interrupt = crossing.session.interrupt or error
+        session = crossing.session
+        session.interrupt = session.interrupt or error
+        if session.effects is not None:
+            session.effects.awaits(crossing.place, crossing.call)
         crossing.finish(Outcome(OutcomeStatus.PENDING, notes=("it waits for a person's answer",)))
     else:
         crossing.finish(error_outcome(crossing.session, error))

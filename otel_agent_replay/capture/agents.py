@@ -18,6 +18,7 @@ from otel_agent_replay.boundary.runs import RunFactory, RunRequest, run_factory
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.tools import Declaration
 from otel_agent_replay.capture.signatures import defaults_of, parameters_of
+from otel_agent_replay.capture.surroundings import add_source
 from otel_agent_replay.model import CaptureLevel, Kind, MediaType, Payload, SideEffect
 from otel_agent_replay.payload.codec import encode
 from otel_agent_replay.wire.text import whole_text
@@ -41,8 +42,11 @@ class AgentDeclaration:
         thread_id: str | Callable[..., str] | None,
         subject: str | Callable[..., str] | None,
         capture: CaptureLevel | None,
+        max_steps: int = 0,
     ) -> None:
         self.function = function
+        self.max_steps = max_steps
+        add_source(function)
         self.name = whole_text(name or function.__name__)
         self.versions = {key: whole_text(str(value)) for key, value in versions.items() if value}
         self.thread_id = thread_id
@@ -67,6 +71,7 @@ class AgentDeclaration:
             subject=_text(self.subject, {**self._defaults, **named}, args, kwargs),
             capture=self.capture,
             versions=self.versions,
+            max_steps=self.max_steps,
         )
 
 

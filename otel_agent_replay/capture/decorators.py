@@ -9,13 +9,16 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
-from typing import Any, TypeVar, overload
+from typing import Any, NoReturn, TypeVar, overload
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary import tools
+from otel_agent_replay.boundary.effects import key_above
 from otel_agent_replay.boundary.session import active_for_declared
 from otel_agent_replay.capture.agents import AgentDeclaration, wrap
 from otel_agent_replay.capture.signatures import parameters_of
+from otel_agent_replay.capture.surroundings import add_source
+from otel_agent_replay.errors import AwaitingPerson, ConfigurationError
 from otel_agent_replay.model import CaptureLevel, Kind, SideEffect
 from otel_agent_replay.wire.text import whole_text
 
@@ -35,6 +38,7 @@ def agent(
     thread_id: str | Callable[..., str] | None = ...,
     subject: str | Callable[..., str] | None = ...,
     capture: CaptureLevel | str | None = ...,
+    max_steps: int = ...,
 ) -> Callable[[Function], Function]: ...
 def agent(
     function: Callable[..., Any] | None = None,
@@ -48,11 +52,13 @@ def agent(
     thread_id: str | Callable[..., str] | None = None,
     subject: str | Callable[..., str] | None = None,
     capture: CaptureLevel | str | None = None,
+    max_steps: int = 0,
 ) -> Any:
     """Make each call of the function a run.
 
     `name` defaults to the function's. `thread_id` (the conversation) and `subject` (whose data it is) are the
-    name of a parameter, a text, or a function of the call's arguments. `capture` is digest, redacted or full.
+    name of a parameter, a text, or a function of the call's arguments. `capture` is digest, redacted or full. A run
+    that wants more than `max_steps` steps (0: no limit) is aborted.
 
         @replay.agent(version="7", thread_id="conversation")
         def support(question: str, conversation: str) -> str: ...
@@ -71,6 +77,7 @@ def agent(
             thread_id=thread_id,
             subject=subject,
             capture=None if capture is None else CaptureLevel(capture),
+            max_steps=max_steps,
         )
         return wrap(declaration)
 
@@ -85,6 +92,9 @@ def tool(
     name: str | None = ...,
     side_effect: SideEffect | str = ...,
     idempotency_key: str | Callable[..., str] | None = ...,
+    recover: Callable[..., Any] | None = ...,
+    dry_run: Callable[..., Any] | None = ...,
+    approval: bool = ...,
 ) -> Callable[[Function], Function]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -93,16 +103,36 @@ def tool(
     name: str | None = None,
     side_effect: SideEffect | str = SideEffect.EXTERNAL,
     idempotency_key: str | Callable[..., str] | None = None,
+    recover: Callable[..., Any] | None = None,
+    dry_run: Callable[..., Any] | None = None,
+    approval: bool = False,
 ) -> Any:
     """Declare a tool. `side_effect` is none, read, write or external (the default: the safest guess).
 
-    `idempotency_key` is the name of a parameter that holds it, or a function of the call's arguments.
+    `idempotency_key` is the name of a parameter that holds it, or a function of the call's arguments. A tool with a
+    parameter named `idempotency_key` of its own that the caller leaves out is given one, the same at each attempt.
+    `recover` is called with the arguments and `idempotency_key=` when an attempt died in the middle of a call: it
+    returns the call's result or raises `NotHappened`. `dry_run` rehearses the call, with the same arguments, where
+    forks and re-runs may not let it happen. With `approval` no call passes without an approval of exactly its
+    arguments (`@replay.approval(action=...)`), which it uses up; else it raises ApprovalRequired.
 
         @replay.tool(side_effect="write", idempotency_key="order_id")
         def refund(order_id: str, cents: int) -> dict: ...
     """
-    effect = SideEffect(side_effect)
-    return _declare(function, Kind.TOOL, name, effect, idempotency_key, operation="execute_tool")
+
+    def decorate(inner: Callable[..., Any]) -> Any:
+        wants_key = tools.KEY_PARAMETER in inspect.signature(inner).parameters and idempotency_key is None
+        safeguards = None
+        if recover is not None or dry_run is not None or approval or wants_key:
+            safeguards = tools.Safeguards(
+                recover, dry_run, approval, key_parameter=tools.KEY_PARAMETER if wants_key else ""
+            )
+        effect = SideEffect(side_effect)
+        return _declare(
+            inner, Kind.TOOL, name, effect, idempotency_key, operation="execute_tool", safeguards=safeguards
+        )
+
+    return decorate if function is None else decorate(function)
 
 
 def decision(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
@@ -115,9 +145,34 @@ def retriever(function: Callable[..., Any] | None = None, /, *, name: str | None
     return _declare(function, Kind.RETRIEVAL, name, SideEffect.READ, None, operation="retrieval")
 
 
-def approval(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-    """Declare a function that asks a person: the action asked about and the answer are recorded, never asked twice."""
-    return _declare(function, Kind.APPROVAL, name, SideEffect.EXTERNAL, None)
+def approval(function: Callable[..., Any] | None = None, /, *, name: str | None = None, action: str = "") -> Any:
+    """Declare a function that asks a person: the action asked about and the answer are recorded, never asked twice.
+
+    `action` is the name of the tool that is asked about: the function then takes the tool's arguments, and what it
+    grants is good for one call of that tool with exactly these. It returns true or false, or an `Approval` that says
+    who answered. A function that cannot wait calls `replay.suspend()`: the run stops, a person answers with
+    `agent-replay decide`, and `agent-replay resume` goes on from there.
+    """
+    safeguards = tools.Safeguards(approves=action) if action else None
+    return _declare(function, Kind.APPROVAL, name, SideEffect.EXTERNAL, None, safeguards=safeguards)
+
+
+def suspend() -> NoReturn:
+    """Stop the run until a person has answered the approval whose function this is called in.
+
+    Raises AwaitingPerson, which ends the run as pending; ConfigurationError outside an approval.
+    """
+    here = active_for_declared()
+    place = None if here is None else here[1]
+    if here is None or place is None or place.kind is not Kind.APPROVAL:
+        raise ConfigurationError("suspend() is for functions declared with @replay.approval, called inside a run")
+    raise AwaitingPerson(here[0].run_id.hex(), place.step, place.name)
+
+
+def idempotency_key() -> str:
+    """Return the key of the tool call that the running code belongs to, "" outside one or where it has none."""
+    here = active_for_declared()
+    return "" if here is None else key_above(here[1])
 
 
 def _declare(
@@ -127,8 +182,10 @@ def _declare(
     side_effect: SideEffect,
     idempotency_key: str | Callable[..., str] | None,
     operation: str = "",
+    safeguards: tools.Safeguards | None = None,
 ) -> Any:
     def decorate(inner: Callable[..., Any]) -> Callable[..., Any]:
+        add_source(inner)
         called = whole_text(name or inner.__name__)
         attributes: dict[str, Any] = {}
         if operation:
@@ -138,7 +195,7 @@ def _declare(
             attributes[semconv.TOOL_TYPE] = "function"
         parameters, is_method = parameters_of(inner)
         declaration = tools.Declaration(
-            kind, called, side_effect, inner, parameters, is_method, idempotency_key, attributes
+            kind, called, side_effect, inner, parameters, is_method, idempotency_key, attributes, safeguards
         )
         front = _front(inner, declaration)
         functools.update_wrapper(front, inner)

@@ -10,18 +10,20 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from otel_agent_replay import semconv
-from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.crossing import Counters, Place
+from otel_agent_replay.boundary.effects import Effects
 from otel_agent_replay.boundary.failures import recorded_failure
 from otel_agent_replay.boundary.http_exchange import finish_abandoned
 from otel_agent_replay.boundary.policy import RECORD, Mode
-from otel_agent_replay.boundary.runs import RunRequest
+from otel_agent_replay.boundary.runs import Continuation, RunRequest
 from otel_agent_replay.boundary.session import Answerer, Session
 from otel_agent_replay.capture import surroundings
+from otel_agent_replay.capture.continued import ContinuedRecorder
 from otel_agent_replay.capture.inline import payload_attribute
 from otel_agent_replay.capture.recorder import JournalWriter, Recorder
 from otel_agent_replay.capture.span_facts import span_kind, span_name
 from otel_agent_replay.capture.tracing import LiveSpan, Tracing
-from otel_agent_replay.errors import ReplayInterrupt, TapeEnded
+from otel_agent_replay.errors import AwaitingPerson, EffectInDoubt, LeaseLost, ReplayInterrupt, StepLimit, TapeEnded
 from otel_agent_replay.model import (
     CLIENT_STRAND,
     AnswerSource,
@@ -52,8 +54,13 @@ _VERSION_KEYS = {
     "policy": semconv.VERSION_POLICY,
     "index": semconv.VERSION_INDEX,
 }
+# A replay that ended with its tape did all that the recorded run did, which never ended either.
+_UNFINISHED = (TapeEnded, AwaitingPerson, EffectInDoubt, LeaseLost)
 _log = logging.getLogger("otel_agent_replay")
 _time_ns = time.time_ns
+
+EffectsOpener = Callable[[bytes, str, "Continuation | None"], Effects]
+"""Opens a run in the ledger: its id, its agent, and what it goes on from. Raises RunBusy, LedgerError."""
 
 
 class RunJournal(JournalWriter, Protocol):
@@ -70,7 +77,8 @@ class RecordingRuns:
     """The run factory of a process that records.
 
     `redaction(level)` returns the rules for a capture level; `coverage()` what is and is not captured now;
-    `before_open()` is called before a run's first span is made.
+    `before_open()` is called before a run's first span is made. `effects` opens a run in the ledger, where there is
+    one; `max_steps` (0: none) is the fuse of runs that declare none; `drill` is told where this process may die.
     """
 
     def __init__(
@@ -83,8 +91,14 @@ class RecordingRuns:
         level: CaptureLevel,
         inline: bool = False,
         before_open: Callable[[], None] = lambda: None,
+        effects: EffectsOpener | None = None,
+        max_steps: int = 0,
+        drill: Callable[[str, Place], None] | None = None,
     ) -> None:
         self._before_open = before_open
+        self._effects = effects
+        self._max_steps = max_steps
+        self._drill = drill
         self._journal = journal
         self._tracing = tracing
         self._redaction = redaction
@@ -100,37 +114,60 @@ class RecordingRuns:
         *,
         mode: Mode = RECORD,
         answerers: Mapping[AnswerSource, Answerer] | None = None,
+        prefix: Mapping[AnswerSource, Answerer] | None = None,
         origin_run_id: bytes = b"",
+        continuation: Continuation | None = None,
     ) -> Session | None:
-        """Open a run; None when that failed (said once): the agent then runs unrecorded."""
+        """Open a run; None when that failed (said once): the agent then runs unrecorded.
+
+        With `continuation` the run goes on from a recording, and what fails is raised: RunBusy, ConfigurationError ...
+        """
         try:
             self._before_open()
-            return self._open(request, mode, answerers, origin_run_id)
+            return self._open(request, mode, answerers, prefix, origin_run_id, continuation)
         except Exception as error:
+            if continuation is not None:
+                raise
             self._say("a run is not recorded", f"agent {request.agent!r}", error)
             return None
 
     def _open(
-        self, request: RunRequest, mode: Mode, answerers: Mapping[AnswerSource, Answerer] | None, origin_run_id: bytes
+        self,
+        request: RunRequest,
+        mode: Mode,
+        answerers: Mapping[AnswerSource, Answerer] | None,
+        prefix: Mapping[AnswerSource, Answerer] | None,
+        origin_run_id: bytes,
+        continuation: Continuation | None,
     ) -> Session:
         level = request.capture or self._level
         redaction = self._redaction(level)
         request = _redacted(request, redaction)
-        replay = mode is not RECORD
-        run_id = new_run_id()
-        root = Place.root(request.agent)
+        if continuation is None:
+            run_id: bytes = new_run_id()
+            root = Place.root(request.agent)
+        else:
+            run_id = continuation.run_id
+            counters = Counters(continuation.first_sequence, continuation.first_step, continues=True)
+            root = Place.root(request.agent, counters)
+        effects = None
+        if self._effects is not None and not mode.is_replay:
+            effects = self._effects(run_id, request.agent, continuation)
         attributes = _run_attributes(request, run_id, mode, origin_run_id)
         live = self._tracing.start(span_name(root, {}), kind=span_kind(Kind.RUN), parent=None, attributes=attributes)
         caller = (live is None and self._tracing.caller()) or (new_trace_id(), b"")
-        recorder = Recorder(
+        make = Recorder if continuation is None else ContinuedRecorder
+        recorder = make(
             run_id=run_id,
             trace_id=caller[0] if live is None else live.trace_id,
             journal=self._journal,
             tracing=self._tracing,
             level=level,
-            replay=replay,
+            replay=mode.is_replay,
             inline=self._inline,
         )
+        if isinstance(recorder, ContinuedRecorder) and continuation is not None:
+            recorder.continuation = continuation
         recorder.attach_root(root, new_span_id() if live is None else live.span_id, live)
         session = Session(
             run_id=run_id,
@@ -139,13 +176,20 @@ class RecordingRuns:
             observer=recorder,
             redaction=redaction,
             answerers=answerers,
+            prefix=prefix,
+            effects=effects,
+            max_steps=request.max_steps or self._max_steps,
         )
+        session.drill = self._drill
         given = request.input
         stored = None
         if given is not None and given.data is not None:
             stored = apply_level(Payload.of(session.redaction.value_bytes(given.data), given.media_type), level)
         self._journal.begin_run(run_id)
         record = self._begin_record(request, session, recorder, live, origin_run_id)
+        if continuation is not None:
+            record.run_begun.attempt = continuation.attempt
+            record.run_begun.fork_step = continuation.fork_step
         if live is None:
             record.run_begun.parent_span_id = caller[1]
         if stored is not None:
@@ -177,7 +221,7 @@ class RecordingRuns:
         begun.time_ns = _time_ns() if live is None else live.start_ns
         begun.thread_id = request.thread_id
         begun.mode = session.mode.name
-        begun.replay = session.mode is not RECORD
+        begun.replay = session.mode.is_replay
         begun.origin_run_id = origin_run_id
         begun.subject = request.subject
         begun.ordinal = next(self._ordinal)
@@ -187,7 +231,7 @@ class RecordingRuns:
             begun.parent_span_id = live.parent_span_id
             begun.trace_state = live.trace_state
             begun.flags = live.flags
-        versions = {"code": surroundings.code_revision(), **request.versions}
+        versions = self.fingerprint(request)
         begun.versions.extend(wire.Version(name=name, value=value) for name, value in versions.items() if value)
         return record
 
@@ -203,6 +247,13 @@ class RecordingRuns:
         finally:
             session.close()
             self._journal.end_run(session.run_id)
+            if session.effects is not None:
+                session.effects.closed(_status(session, error))
+
+    @staticmethod
+    def fingerprint(request: RunRequest) -> dict[str, str]:
+        """Return what tells the code and configuration of a run from others, by the names of its versions."""
+        return {"code": surroundings.code_revision(), "source": surroundings.source_digest(), **request.versions}
 
     def _say(self, what: str, which: str, error: Exception) -> None:
         if what not in self._said:
@@ -260,8 +311,10 @@ def _redacted(request: RunRequest, redaction: Redaction) -> RunRequest:
 
 def _status(session: Session, error: BaseException | None) -> RunStatus:
     interrupt = session.interrupt or error
-    if isinstance(interrupt, TapeEnded):  # it did all that the recorded run did, which never ended either
+    if isinstance(interrupt, _UNFINISHED):
         return RunStatus.PENDING
+    if isinstance(interrupt, StepLimit):
+        return RunStatus.ABORTED
     if isinstance(interrupt, ReplayInterrupt):
         return RunStatus.DEPARTED
     return RunStatus.OK if error is None else RunStatus.ERROR
@@ -283,7 +336,7 @@ def _run_attributes(request: RunRequest, run_id: bytes, mode: Mode, origin_run_i
     }
     if request.thread_id:
         attributes[semconv.CONVERSATION_ID] = request.thread_id
-    if mode is not RECORD:
+    if mode.is_replay:
         attributes[semconv.REPLAY] = True
     if origin_run_id:
         attributes[semconv.RUN_ORIGIN] = origin_run_id.hex()

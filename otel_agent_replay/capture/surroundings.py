@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import inspect
 import os
 import sys
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 _DISTRIBUTIONS = {
     "openai": "openai",
@@ -100,6 +104,39 @@ def _resolve(git: Path, head: str) -> str:
                 if line.endswith(f" {name}"):
                     return line.split(" ", 1)[0]
     return ""
+
+
+_sources: dict[str, str] = {}  # files that declare agents and tools, and their digests once they were read
+
+
+def add_source(function: Callable[..., Any]) -> None:
+    """Count the file that declares this function among the run's source."""
+    file = getattr(getattr(inspect.unwrap(function), "__code__", None), "co_filename", "")
+    if file and not file.startswith("<"):
+        _sources.setdefault(file, "")
+
+
+def source_digest() -> str:
+    """Return a digest (16 hexadecimal digits) of the files that declare this process's agents and tools; "" for none.
+
+    A program without any is the file that it was started as.
+    """
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    files = _sources or ({str(main): ""} if main else {})
+    digests = []
+    for file, known in list(files.items()):
+        digest = known or _file_digest(file)
+        if files is _sources:
+            _sources[file] = digest
+        digests.append(digest)
+    return hashlib.sha256("".join(sorted(digests)).encode()).hexdigest()[:16] if digests else ""
+
+
+def _file_digest(file: str) -> str:
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    except OSError:
+        return "unreadable"
 
 
 @functools.lru_cache(maxsize=1)

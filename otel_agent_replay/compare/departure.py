@@ -255,7 +255,7 @@ class _Reasoning:
 
 def code_differences(a: Versions, b: Versions) -> list[tuple[str, str, str]]:
     """Return the versions of the program that are known on both sides and differ: (name, in A, in B)."""
-    names = ("agent", "code", "policy", "index")
+    names = ("agent", "code", "source", "policy", "index")
     found = [(f"{name} version", getattr(a, name), getattr(b, name)) for name in names]
     found += [
         (f"package {name}", a.packages[name], b.packages[name])

@@ -84,7 +84,7 @@ def answer_questions(a: RecordedRun, b: RecordedRun, sides: Sides, placed: Seque
 
 def version_differences(a: Versions, b: Versions) -> list[tuple[str, str, str]]:
     """Return every version that differs: (name, in A, in B); "" where one side does not know it."""
-    names = ("agent", "prompt", "tool_schema", "model_route", "policy", "index", "code")
+    names = ("agent", "prompt", "tool_schema", "model_route", "policy", "index", "code", "source")
     found = [(name, getattr(a, name), getattr(b, name)) for name in names]
     packages: tuple[Mapping[str, str], Mapping[str, str]] = (a.packages, b.packages)
     names_of_packages = sorted(packages[0].keys() | packages[1].keys())

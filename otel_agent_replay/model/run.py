@@ -31,6 +31,7 @@ class Versions:
     policy: str = ""
     index: str = ""
     code: str = ""  # revision of the source tree, with "+dirty" when it had changes
+    source: str = ""  # digest of the files that declare its agents and tools, in hex
     packages: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -81,3 +82,5 @@ class Run:
     format_version: int = 1
     reader_version: int = 1
     quirks: Sequence[str] = ()
+    attempt: int = 1  # number of this go at the run: a resumed one is a later
+    fork_step: int = 0  # step at which a fork leaves its origin; 0: it is none

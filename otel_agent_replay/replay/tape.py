@@ -7,10 +7,11 @@ Payload bytes stay in the lake until an answer is served.
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from otel_agent_replay.errors import DamagedRecording, MissingPayload
 from otel_agent_replay.model import (
@@ -114,10 +115,17 @@ class _Reads:
 
 
 class Tape:
-    """One run, ready for playback. Thread-safe. `entries` are its crossings in the order they began."""
+    """One run, ready for playback. Thread-safe. `entries` are its crossings in the order they began.
 
-    def __init__(self, recorded: RecordedRun) -> None:
+    With `before_step` the tape ends just before that step begins, as if the process had died there; the steps in
+    `without` are left out of it.
+    """
+
+    def __init__(self, recorded: RecordedRun, *, before_step: int | None = None, without: Collection[int] = ()) -> None:
         self.run = recorded.run
+        self._before_step = before_step
+        self._cut = _begin_of(recorded, before_step)
+        self._without = frozenset(without)
         self.losses = tuple(recorded.losses)
         self.root: Node | None = None
         self.entries: list[Entry] = []
@@ -133,13 +141,14 @@ class Tape:
         self._reads: dict[Path, _Reads] = {}
         self._relaxed: dict[tuple[Path, Kind, str, bytes], list[Entry]] | None = None
         self._alike: dict[tuple[Path, Kind, str], _Group] | None = None
+        self._by_strand: dict[str, deque[Entry]] | None = None
         self._load(recorded)
 
     def _load(self, recorded: RecordedRun) -> None:
         covered: set[Path] = set()  # places inside a crossing, and crossings themselves
         for item in recorded.spans:
             node = item.node
-            if node is None:
+            if node is None or self._is_left_out(node):
                 continue
             self._nodes.append(node)
             path = node.path
@@ -174,7 +183,14 @@ class Tape:
                 same.append(entry)
 
     def _keep_thread_ends(self, node: Node) -> None:
-        self.thread_ends.update({read.sequence: ThreadEnd(read) for read in node.reads if read.name == THREAD_END})
+        ends = (read for read in node.reads if read.name == THREAD_END and read.sequence < self._cut)
+        self.thread_ends.update({read.sequence: ThreadEnd(read) for read in ends})
+
+    def _is_left_out(self, node: Node) -> bool:
+        step = node.step
+        if step is None:
+            return node.sequence > self._cut
+        return step in self._without or (self._before_step is not None and step >= self._before_step)
 
     def numbers(self) -> list[int]:
         """Return every sequence number that the recording uses, sorted: begins, ends and bulk reads."""
@@ -259,6 +275,15 @@ class Tape:
             entry.taken = True
             return True
 
+    def has(self, node: Node) -> bool:
+        """Whether a node of the recording lies on this tape."""
+        return node.kind is Kind.RUN or not self._is_left_out(node)
+
+    @property
+    def taken_steps(self) -> int:
+        """How many steps that have ended were handed out."""
+        return sum(1 for entry in self.entries if entry.taken and entry.node.end_sequence)
+
     @property
     def taken(self) -> int:
         """How many exchanges were handed out."""
@@ -267,6 +292,19 @@ class Tape:
     def left(self) -> Iterator[Entry]:
         """Yield what was recorded and never asked for, in begin order, leaving out what lies below a crossing."""
         return (entry for entry in self.entries if not entry.taken and not entry.below)
+
+    def left_in(self, strand: str) -> Entry | None:
+        """Return the first exchange of that thread of control which was not handed out, or None."""
+        if self._by_strand is None:
+            found: dict[str, deque[Entry]] = {}
+            for entry in self.entries:
+                if not entry.below:
+                    found.setdefault(entry.node.strand, deque()).append(entry)
+            self._by_strand = found
+        waiting = self._by_strand.get(strand)
+        while waiting and waiting[0].taken:
+            waiting.popleft()
+        return waiting[0] if waiting else None
 
     def take_read(self, place: Path, kind: Kind, name: str, strand: str) -> Read | None:
         """Hand out the next bulk read of that name at `place`, or None when none is left."""
@@ -297,7 +335,8 @@ class Tape:
             node = self._with_reads.get(place)
             if node is None:
                 return None
-            made_here = [read for read in node.reads if read.strand != CLIENT_STRAND]
+            cut = self._cut
+            made_here = [read for read in node.reads if read.strand != CLIENT_STRAND and read.sequence < cut]
             reads = self._reads[place] = _Reads(sorted(made_here, key=lambda read: read.sequence))
         return reads
 
@@ -357,6 +396,14 @@ class Tape:
         if digest_of(data) != digest:
             raise DamagedRecording(f"payload {digest.hex()[:16]} ({_wanted_for(entry, what)}) was altered")
         return Payload(digest, data, payload.media_type, len(data))
+
+
+def _begin_of(recorded: RecordedRun, step: int | None) -> float:
+    """Return the sequence number at which a step of the run begins; infinity for none."""
+    if step is None:
+        return math.inf
+    begins = [node.sequence for node in recorded.nodes if node.step is not None and node.step >= step]
+    return min(begins, default=math.inf)
 
 
 def _wanted_for(entry: Entry | None, what: str) -> str:

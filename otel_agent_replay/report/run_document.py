@@ -23,7 +23,7 @@ SCHEMA_VERSION = 1
 def run_facts(run: Run) -> dict[str, Any]:
     """Return the facts of a run."""
     versions = run.versions
-    names = ("agent", "prompt", "tool_schema", "model_route", "policy", "index", "code")
+    names = ("agent", "prompt", "tool_schema", "model_route", "policy", "index", "code", "source")
     return {
         "run_id": run.run_id.hex(),
         "trace_id": run.trace_id.hex(),

@@ -353,7 +353,7 @@ def coverage_from_wire(message: journal_pb2.CoverageEntry) -> CoverageEntry:
     return CoverageEntry(message.what, message.state, text_from_wire(message.detail))
 
 
-_VERSION_FIELDS = ("agent", "prompt", "tool_schema", "model_route", "policy", "index", "code")
+_VERSION_FIELDS = ("agent", "prompt", "tool_schema", "model_route", "policy", "index", "code", "source")
 
 
 def versions_to_wire(versions: Versions) -> list[journal_pb2.Version]:

@@ -179,6 +179,8 @@ class RunBegun(google.protobuf.message.Message):
     CAPTURE_FIELD_NUMBER: builtins.int
     TRACE_STATE_FIELD_NUMBER: builtins.int
     FLAGS_FIELD_NUMBER: builtins.int
+    ATTEMPT_FIELD_NUMBER: builtins.int
+    FORK_STEP_FIELD_NUMBER: builtins.int
     run_id: builtins.bytes
     trace_id: builtins.bytes
     span_id: builtins.bytes
@@ -201,6 +203,10 @@ class RunBegun(google.protobuf.message.Message):
     """digest, redacted, full"""
     trace_state: builtins.str
     flags: builtins.int
+    attempt: builtins.int
+    """number of this go at the run; 0 and 1: the first"""
+    fork_step: builtins.int
+    """step at which a fork leaves the run origin_run_id; 0: it is no fork"""
     @property
     def versions(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Version]: ...
     def __init__(
@@ -226,8 +232,10 @@ class RunBegun(google.protobuf.message.Message):
         capture: builtins.str = ...,
         trace_state: builtins.str = ...,
         flags: builtins.int = ...,
+        attempt: builtins.int = ...,
+        fork_step: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["agent", b"agent", "capture", b"capture", "entry", b"entry", "flags", b"flags", "hash_seed", b"hash_seed", "input_digest", b"input_digest", "key_id", b"key_id", "mode", b"mode", "ordinal", b"ordinal", "origin_run_id", b"origin_run_id", "parent_span_id", b"parent_span_id", "replay", b"replay", "run_id", b"run_id", "span_id", b"span_id", "subject", b"subject", "thread_id", b"thread_id", "time_ns", b"time_ns", "trace_id", b"trace_id", "trace_state", b"trace_state", "versions", b"versions"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["agent", b"agent", "attempt", b"attempt", "capture", b"capture", "entry", b"entry", "flags", b"flags", "fork_step", b"fork_step", "hash_seed", b"hash_seed", "input_digest", b"input_digest", "key_id", b"key_id", "mode", b"mode", "ordinal", b"ordinal", "origin_run_id", b"origin_run_id", "parent_span_id", b"parent_span_id", "replay", b"replay", "run_id", b"run_id", "span_id", b"span_id", "subject", b"subject", "thread_id", b"thread_id", "time_ns", b"time_ns", "trace_id", b"trace_id", "trace_state", b"trace_state", "versions", b"versions"]) -> None: ...
 
 global___RunBegun = RunBegun
 

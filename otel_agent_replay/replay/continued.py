@@ -1,0 +1,157 @@
+"""Playback of what a run that goes on shares with its recording: up to a crash, or up to the step of a fork.
+
+Owns the line between the two: each thread of control takes what was recorded for it and is beyond the tape only when
+nothing of its own is left there. A call that comes before is a departure, never a live call. What was in flight at the
+crash is asked for again, under its recorded step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from otel_agent_replay.boundary.crossing import Answer, Place, strand_label
+from otel_agent_replay.errors import ConfigurationError, DamagedRecording, MissingPayload, TapeUnreadable
+from otel_agent_replay.model import (
+    Call,
+    Kind,
+    MediaType,
+    Outcome,
+    OutcomeStatus,
+    Payload,
+    Read,
+    RecordedRun,
+    RunStatus,
+)
+from otel_agent_replay.payload.codec import encode
+from otel_agent_replay.replay.playback import Playback, TapeAnswer
+from otel_agent_replay.replay.tape import Entry, Tape
+
+_STOPPED = frozenset({RunStatus.ERROR, RunStatus.ABORTED, RunStatus.DEPARTED})
+
+
+class ContinuedPlayback(Playback):
+    """Answers what the recording has; None beyond it. `again` are the places whose call was in flight at the crash."""
+
+    def __init__(self, tape: Tape) -> None:
+        super().__init__(tape)
+        self.again: set[Place] = set()
+
+    def answer(self, call: Call, place: Place) -> Answer | None:
+        """Return the recorded answer, or None when this call is beyond the recording or was in flight at its end.
+
+        Raises ReplayDeparture when the same thread of control still has recorded calls to make.
+        """
+        if self.interrupt is not None:
+            raise self.interrupt
+        parent = () if place.parent is None else place.parent.path
+        entry, same_request = self.tape.take(parent, call, strand_label), True
+        if entry is None:
+            entry = self._near(parent, call)
+            if entry is None:
+                self._must_be_beyond(call, place)
+                return None
+            same_request = entry.call.digest == call.digest
+        place.step = entry.node.step
+        self.order.began(entry)
+        if entry.node.outcome is None or entry.node.outcome.status is OutcomeStatus.PENDING:
+            self.again.add(place)
+            return None
+        try:
+            outcome = self.tape.outcome(entry)
+        except (MissingPayload, DamagedRecording) as error:
+            raise self.stop(TapeUnreadable(entry.node.step, str(error))) from error
+        return TapeAnswer(self, entry, outcome, same_request=same_request)
+
+    def _must_be_beyond(self, call: Call, place: Place) -> None:
+        above = place.parent
+        while above is not None:
+            if above in self.again:
+                return  # inside a call that is made again: its recorded part is used as far as it goes
+            above = above.parent
+        if self.tape.left_in(strand_label()) is not None:
+            raise self.stop(self._explain(call, place))
+
+
+class EditedAnswers:
+    """Answers single recorded steps with a result that a person gave: `results` maps steps to values."""
+
+    def __init__(self, recorded: RecordedRun, results: Mapping[int, object]) -> None:
+        tape = Tape(recorded)
+        steps = {entry.node.step: entry for entry in tape.entries}
+        missing = sorted(step for step in results if step not in steps)
+        if missing:
+            raise ConfigurationError(
+                f"run {recorded.run.run_id.hex()} has no step {missing[0]} whose result can be set"
+            )
+        self._waiting: dict[tuple[tuple[str, ...], Kind, str, bytes], tuple[Entry, object]] = {}
+        for step, value in results.items():
+            entry = steps[step]
+            if entry.node.kind in (Kind.MODEL, Kind.HTTP):
+                raise ConfigurationError(
+                    f"step {step} is a {entry.node.kind.value} call: only the results of tools, retrievals, decisions "
+                    "and approvals can be set"
+                )
+            key = (entry.node.path[:-1], entry.node.kind, entry.node.name, entry.call.digest)
+            self._waiting[key] = (entry, value)
+        self.used: list[int] = []
+
+    def answer(self, call: Call, place: Place) -> Answer | None:
+        """Return the edited answer, once."""
+        parent = () if place.parent is None else place.parent.path
+        found = self._waiting.pop((parent, call.kind, call.name, call.digest), None)
+        if found is None:
+            return None
+        entry, value = found
+        data, round_trips, notes = encode(value)
+        result = Payload.of(data, MediaType.VALUE.value)
+        outcome = Outcome(OutcomeStatus.OK, result, round_trips=round_trips, notes=notes)
+        self.used.append(entry.step)
+        return _EditedAnswer(outcome, entry.node.step)
+
+    def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:  # noqa: ARG002 - the protocol's
+        """Return None: reads are not edited."""
+        return None
+
+
+class _EditedAnswer:
+    """An edited outcome; it has no turn in the recorded order."""
+
+    same_request = False  # what it says is written down, not taken from the origin
+
+    def __init__(self, outcome: Outcome, origin_step: int | None) -> None:
+        self.outcome = outcome
+        self.origin_step = origin_step
+
+    def settle(self) -> None:
+        """Wait for nothing."""
+
+    async def settle_async(self) -> None:
+        """Wait for nothing."""
+
+    def done(self) -> None:
+        """Tell nobody."""
+
+
+def resumable_tape(recorded: RecordedRun) -> Tape:
+    """Return the tape of a run that is to be finished.
+
+    Of a run that ended in an error, the last call of each thread of control is left out when it failed: it is what
+    there is to try again.
+    """
+    tape = Tape(recorded)
+    if recorded.run.status not in _STOPPED:
+        return tape
+    failed = _last_failures(tape.entries)
+    return Tape(recorded, without=failed) if failed else tape
+
+
+def _last_failures(entries: Iterable[Entry]) -> set[int]:
+    last: dict[str, Entry] = {}
+    for entry in entries:
+        if not entry.below:
+            last[entry.node.strand] = entry
+    return {
+        entry.node.step
+        for entry in last.values()
+        if entry.node.step is not None and entry.node.outcome is not None and entry.node.outcome.failure is not None
+    }

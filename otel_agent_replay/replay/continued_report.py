@@ -1,0 +1,164 @@
+"""How a resumed run or a fork went, as data that survives its process: finished, waiting, stopped, and why."""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import tempfile
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.errors import (
+    AgentReplayError,
+    AwaitingPerson,
+    DamagedRecording,
+    EffectInDoubt,
+    LeaseLost,
+    ReplayDeparture,
+    ReplayInterrupt,
+    RunBusy,
+)
+from otel_agent_replay.replay.tape import Tape
+
+
+class ContinuedStatus(str, enum.Enum):
+    """How a run that goes on stands."""
+
+    FINISHED = "finished"  # the agent's code ran to its end
+    FAILED = "failed"  # the agent's code raised
+    DEPARTED = "departed"  # the code asked for something else than the recording has
+    STOPPED = "stopped"  # a rule stopped it: a refused call, a fence, a step limit
+    WAITING = "waiting"  # a person must answer or decide, or another worker holds it: try again later
+    NOT_BEGUN = "not_begun"  # it could not go on: other code, not recorded, damaged, or the process died
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+_EXIT_CODES = {
+    ContinuedStatus.FINISHED: 0,
+    ContinuedStatus.FAILED: 1,
+    ContinuedStatus.DEPARTED: 1,
+    ContinuedStatus.STOPPED: 1,
+    ContinuedStatus.WAITING: 75,
+    ContinuedStatus.NOT_BEGUN: 125,
+}
+_WAITS = (EffectInDoubt, AwaitingPerson, LeaseLost)
+
+
+@dataclass(frozen=True, slots=True)
+class ContinuedReport:
+    """How run `run_id` (32 hex digits) went when it was gone on with in `mode` (resume or fork).
+
+    `origin_run_id` is the run that it goes on from: itself when resumed. `steps_shared` of `steps_recorded` were
+    answered by the recording, `steps_live` is how many came after. `reason` says why it is not finished, `code` is the
+    stable code of that. `changes` are a fork's, one line each. `child_exit` is the process's exit status.
+    """
+
+    status: ContinuedStatus
+    run_id: str
+    agent: str = ""
+    mode: str = "resume"
+    origin_run_id: str = ""
+    reason: str = ""
+    code: str = ""
+    step: int | None = None
+    steps_recorded: int = 0
+    steps_shared: int = 0
+    steps_live: int = 0
+    entered: str = "fast-forward"
+    changes: tuple[str, ...] = ()
+    fences: tuple[str, ...] = ()
+    child_exit: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 finished; 1 departed, stopped or the agent failed; 75 not now; 125 it could not go on."""
+        return _EXIT_CODES[self.status]
+
+    @classmethod
+    def never_began(cls, run_id: str, agent: str, mode: str, reason: str = "", code: str = "") -> ContinuedReport:
+        """Return the report on a run that its process never asked for."""
+        told = reason or f"the command never started a run of agent {agent!r}: is it the command that was recorded?"
+        return cls(ContinuedStatus.NOT_BEGUN, run_id, agent, mode, run_id, told, code)
+
+    @classmethod
+    def refused(cls, run_id: str, agent: str, mode: str, error: AgentReplayError) -> ContinuedReport:
+        """Return the report on a run that could not go on because of `error`."""
+        status = ContinuedStatus.WAITING if isinstance(error, RunBusy) else ContinuedStatus.NOT_BEGUN
+        return cls(status, run_id, agent, mode, run_id, str(error), error.code)
+
+    @classmethod
+    def of(
+        cls,
+        session: Session,
+        tape: Tape,
+        *,
+        mode: str,
+        error: BaseException | None,
+        interrupt: ReplayInterrupt | None,
+        ended: bool,
+        changes: tuple[str, ...],
+    ) -> ContinuedReport:
+        """Return the report on a run that went on in `session`; `ended` tells that its code came to an end."""
+        status, reason, code = _standing(error, interrupt, ended=ended)
+        return cls(
+            status,
+            session.run_id.hex(),
+            tape.run.agent,
+            mode,
+            tape.run.run_id.hex(),
+            reason,
+            code,
+            getattr(interrupt, "step", None),
+            tape.steps,
+            tape.taken_steps,
+            session.live_steps,
+            changes=changes,
+        )
+
+    def to_json(self) -> str:
+        """Return the report as one JSON object."""
+        return json.dumps({**asdict(self), "exit_code": self.exit_code}, ensure_ascii=False, indent=2)
+
+    @classmethod
+    def from_json(cls, text: str) -> ContinuedReport:
+        """Return the report that `to_json` wrote. Raises DamagedRecording when it is not one."""
+        try:
+            found: dict[str, Any] = json.loads(text)
+            known = {item.name for item in fields(cls)}
+            values: dict[str, Any] = {
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in found.items()
+                if name in known
+            }
+            values["status"] = ContinuedStatus(values["status"])
+            return cls(**values)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise DamagedRecording(f"this is no report on a run that went on: {error}") from error
+
+    def write(self, path: Path) -> None:
+        """Write it to `path` atomically."""
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".report-")
+        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
+            file.write(self.to_json())
+        os.replace(name, path)  # noqa: PTH105 - `name` is text here
+
+
+def _standing(
+    error: BaseException | None, interrupt: ReplayInterrupt | None, *, ended: bool
+) -> tuple[ContinuedStatus, str, str]:
+    if interrupt is not None:
+        if isinstance(interrupt, _WAITS):
+            return ContinuedStatus.WAITING, str(interrupt), interrupt.code
+        if isinstance(interrupt, ReplayDeparture):
+            return ContinuedStatus.DEPARTED, str(interrupt), interrupt.code
+        return ContinuedStatus.STOPPED, str(interrupt), interrupt.code
+    if not ended:
+        return ContinuedStatus.NOT_BEGUN, "the process left the run before its end", "not_ended"
+    if error is not None:
+        return ContinuedStatus.FAILED, f"{type(error).__name__}: {error}", "agent_failed"
+    return ContinuedStatus.FINISHED, "", ""

@@ -1,0 +1,297 @@
+"""The run factories of a process that goes on from recordings: one that resumes runs, one that forks a run.
+
+The n-th run of an agent in the process is the n-th run of that agent on record. What of those was finished is given
+from its tape and recorded nowhere; the pending one goes on. Recording is done by whoever the composition root hands in.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.policy import EXACT, FORK, RESUME, Mode
+from otel_agent_replay.boundary.runs import Continuation, RunRequest
+from otel_agent_replay.boundary.session import Answerer, RequestRewriter, Session
+from otel_agent_replay.errors import CannotJudge, FenceViolation, FingerprintChanged, ReplayInterrupt
+from otel_agent_replay.model import (
+    AnswerSource,
+    CaptureLevel,
+    Payload,
+    RecordedRun,
+    RunStatus,
+    Versions,
+    new_run_id,
+)
+from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.replay.continued import ContinuedPlayback, resumable_tape
+from otel_agent_replay.replay.continued_report import ContinuedReport
+from otel_agent_replay.replay.playback import Playback
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.unrecorded import NothingRecorded
+
+_COMPARED = ("agent", "prompt", "policy", "index", "code", "source")
+
+
+class Recording(Protocol):
+    """Who records; `capture.runs.RecordingRuns` is one."""
+
+    def open(
+        self,
+        request: RunRequest,
+        *,
+        mode: Mode = ...,
+        answerers: Mapping[AnswerSource, Answerer] | None = ...,
+        prefix: Mapping[AnswerSource, Answerer] | None = ...,
+        origin_run_id: bytes = ...,
+        continuation: Continuation | None = ...,
+    ) -> Session | None:
+        """Open a session."""
+
+    def close(self, session: Session, *, output: Payload | None, error: BaseException | None) -> None:
+        """End it."""
+
+    def fingerprint(self, request: RunRequest) -> Mapping[str, str]:
+        """Return what tells the code and configuration of a run from others."""
+
+
+class ContinuedRuns:
+    """Implements `boundary.runs.RunFactory`. `recordings` are the recorded runs of one process, in their order.
+
+    `target` is the run that is asked about; `reported` is told when it ends or stops. With `changed` other code or
+    configuration than recorded is accepted. `plan` is a fork's, None to resume.
+    """
+
+    def __init__(
+        self,
+        recordings: Sequence[RecordedRun],
+        *,
+        target: bytes,
+        recording: Recording,
+        redaction: Callable[[CaptureLevel], Redaction],
+        changed: bool = False,
+        plan: ForkRoute | None = None,
+        starting: Callable[[], None] | None = None,
+        reported: Callable[[ContinuedReport], None] | None = None,
+    ) -> None:
+        self.target = target
+        self._waiting: defaultdict[str, deque[RecordedRun]] = defaultdict(deque)
+        for recorded in recordings:
+            self._waiting[recorded.run.agent].append(recorded)
+        self._recorded = {recorded.run.run_id: recorded for recorded in recordings}
+        self._recording = recording
+        self._redaction = redaction
+        self._changed = changed
+        self._plan = plan
+        self._starting = starting
+        self._reported = reported
+        self._lock = threading.Lock()
+        self._open: dict[Session, _Going] = {}
+        self._reports: dict[bytes, ContinuedReport] = {}
+
+    # --- the RunFactory protocol ---
+
+    def open(self, request: RunRequest) -> Session | None:
+        """Open the next run of that agent: where its recording ends, or from its begin when none is left."""
+        with self._lock:
+            starting, self._starting = self._starting, None
+            waiting = self._waiting.get(request.agent)
+            recorded = waiting.popleft() if waiting else None
+        if starting is not None:
+            starting()
+        if recorded is None:
+            if self._plan is not None:
+                raise ReplayInterrupt(f"a fork of one run does not open others: agent {request.agent!r}")
+            return self._recording.open(request)
+        if self._plan is not None and recorded.run.run_id == self.target:
+            return self._fork(request, recorded, self._plan)
+        if self._plan is not None or (
+            recorded.run.run_id != self.target and recorded.run.status is not RunStatus.PENDING
+        ):
+            return self._finished(request, recorded)
+        return self._resume(request, recorded)
+
+    def close(self, session: Session, *, output: Payload | None, error: BaseException | None) -> None:
+        """End a run, and report on it."""
+        with self._lock:
+            going = self._open.pop(session, None)
+        if going is None:
+            self._recording.close(session, output=output, error=error)
+            return
+        interrupt = session.interrupt or going.playback.interrupt
+        if interrupt is None and isinstance(error, ReplayInterrupt):
+            interrupt = error
+        session.interrupt = interrupt
+        if going.finished:
+            session.close()
+        else:
+            self._recording.close(session, output=output, error=error)
+        run_id = going.tape.run.run_id
+        report = going.report(session, error, interrupt)
+        self._reports[run_id] = report
+        if run_id == self.target and self._reported is not None:
+            self._reported(report)
+
+    # --- what the process asks ---
+
+    def refused(self, violation: FenceViolation) -> None:
+        """A fence refused the code of a run: it stops there, whatever that code catches."""
+        with self._lock:
+            sessions = list(self._open)
+        for session in sessions:
+            session.interrupt = session.interrupt or violation
+
+    def only_target(self) -> RecordedRun:
+        """Leave the other runs of the process out, and return the one that is wanted."""
+        wanted = self._recorded[self.target]
+        with self._lock:
+            self._waiting.clear()
+            self._waiting[wanted.run.agent].append(wanted)
+        return wanted
+
+    def report(self) -> ContinuedReport:
+        """Return how the wanted run stands."""
+        found = self._reports.get(self.target)
+        if found is not None:
+            return found
+        with self._lock:
+            going = next(((s, g) for s, g in self._open.items() if g.tape.run.run_id == self.target), None)
+        if going is not None:
+            session, one = going
+            return one.report(session, None, session.interrupt or one.playback.interrupt, ended=False)
+        run = self._recorded[self.target].run
+        return ContinuedReport.never_began(run.run_id.hex(), run.agent, "fork" if self._plan else "resume")
+
+    # --- how each kind of run is opened ---
+
+    def _resume(self, request: RunRequest, recorded: RecordedRun) -> Session:
+        run = recorded.run
+        if not self._changed:
+            differences = fingerprint_differences(run.versions, self._recording.fingerprint(request))
+            if differences:
+                raise FingerprintChanged(run.run_id.hex(), differences)
+        tape = resumable_tape(recorded)
+        playback = ContinuedPlayback(tape)
+        continuation = continuation_of(
+            recorded, tape, run_id=run.run_id, attempt=run.attempt + 1, was_begun=playback.again.__contains__
+        )
+        session = self._recording.open(
+            request, mode=RESUME, answerers={AnswerSource.TAPE: playback}, continuation=continuation
+        )
+        return self._going(session, _Going(RESUME, tape, playback))
+
+    def _fork(self, request: RunRequest, recorded: RecordedRun, plan: ForkRoute) -> Session:
+        tape = Tape(recorded, before_step=plan.at, without=plan.edited_steps)
+        playback = ContinuedPlayback(tape)
+        continuation = continuation_of(
+            recorded, tape, run_id=new_run_id(), attempt=1, was_begun=lambda _: False, fork_step=plan.at
+        )
+        session = self._recording.open(
+            request,
+            mode=FORK,
+            prefix={**plan.edited, AnswerSource.TAPE: playback},
+            answerers=plan.beyond,
+            origin_run_id=recorded.run.run_id,
+            continuation=continuation,
+        )
+        if session is not None:
+            session.edits = plan.rewriter
+            session.sleeps_at_most_s = plan.sleeps_at_most_s
+        return self._going(session, _Going(FORK, tape, playback, plan))
+
+    def _finished(self, request: RunRequest, recorded: RecordedRun) -> Session:
+        """Open the replay of a run that is done: nothing of it is live, and nothing is recorded."""
+        tape = Tape(recorded)
+        playback = Playback(tape)
+        session = Session(
+            run_id=recorded.run.run_id,
+            root=Place.root(request.agent),
+            mode=EXACT,
+            observer=NothingRecorded(),
+            redaction=self._redaction(request.capture or CaptureLevel.REDACTED),
+            answerers={AnswerSource.TAPE: playback},
+        )
+        session.open()
+        return self._going(session, _Going(EXACT, tape, playback))
+
+    def _going(self, session: Session | None, going: _Going) -> Session:
+        if session is None:
+            raise CannotJudge(f"run {going.tape.run.run_id.hex()} could not be opened to go on")
+        with self._lock:
+            self._open[session] = going
+        return session
+
+
+class ForkRoute(Protocol):
+    """Where a fork leaves its origin and what answers it then; `replay.fork.PreparedFork` is one."""
+
+    at: int
+    edited_steps: Sequence[int]
+    edited: Mapping[AnswerSource, Answerer]
+    beyond: Mapping[AnswerSource, Answerer]
+    rewriter: RequestRewriter | None
+    sleeps_at_most_s: float | None
+
+    def told(self) -> Sequence[str]:
+        """Return what was changed, one line each, and whether it was asked for."""
+
+
+class _Going:
+    """A run that goes on."""
+
+    __slots__ = ("finished", "mode", "plan", "playback", "tape")
+
+    def __init__(self, mode: Mode, tape: Tape, playback: Playback, plan: ForkRoute | None = None) -> None:
+        self.mode = mode
+        self.tape = tape
+        self.playback = playback
+        self.plan = plan
+        self.finished = mode is EXACT
+
+    def report(
+        self, session: Session, error: BaseException | None, interrupt: ReplayInterrupt | None, *, ended: bool = True
+    ) -> ContinuedReport:
+        return ContinuedReport.of(
+            session,
+            self.tape,
+            mode=self.mode.name,
+            error=error,
+            interrupt=interrupt,
+            ended=ended,
+            changes=() if self.plan is None else tuple(self.plan.told()),
+        )
+
+
+def continuation_of(
+    recorded: RecordedRun,
+    tape: Tape,
+    *,
+    run_id: bytes,
+    attempt: int,
+    was_begun: Callable[[Place], bool],
+    fork_step: int = 0,
+) -> Continuation:
+    """Return what a run that goes on takes over from its recording, as far as `tape` has it."""
+    spans = {}
+    last_sequence = last_step = 0
+    for item in recorded.spans:
+        node = item.node
+        if node is None:
+            continue
+        last_sequence = max(last_sequence, node.sequence, node.end_sequence, *(read.sequence for read in node.reads), 0)
+        if node.step is not None and (not fork_step or node.step < fork_step):
+            last_step = max(last_step, node.step)
+        if node.end_sequence and tape.has(node):
+            spans[node.path] = item.span.span_id
+    return Continuation(run_id, attempt, last_sequence + 1, last_step + 1, spans.get, was_begun, fork_step)
+
+
+def fingerprint_differences(recorded: Versions, now: Mapping[str, str]) -> list[str]:
+    """Return where the code or configuration differs from the recorded one, one line each."""
+    return [
+        f"{name} was {was!r}, now {now.get(name, '')!r}"
+        for name in _COMPARED
+        if (was := getattr(recorded, name)) and was != now.get(name, "")
+    ]
