@@ -15,6 +15,7 @@ from typing import Any
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.http_call import SentRequest, call_of, protocol_of
 from otel_agent_replay.boundary.http_faults import answers_first, may_go_live, report, stop
+from otel_agent_replay.boundary.http_rewrite import Revision
 from otel_agent_replay.boundary.http_served import Served
 from otel_agent_replay.boundary.http_tap import ResponseTap, finish_abandoned
 from otel_agent_replay.boundary.session import Session, active_for_call, opens_implicit_runs
@@ -67,13 +68,17 @@ def begin_exchange(here: Here, describe: Callable[..., SentRequest], *what: Any)
     try:
         request = describe(*what)
         call, protocol = call_of(session.redaction, request, facts=session.observer.wants_facts)
-        crossing = session.begin(call, place)
+        edits = session.edits
+        revision = None if edits is None else Revision(session, edits, protocol, request)
+        crossing = session.begin(call, place, revise=revision)
         answer = crossing.answer
         if answer is None:
-            return ResponseTap(crossing, protocol, request, began_ns)
+            if revision is None or not revision.changed:
+                return ResponseTap(crossing, protocol, request, began_ns)
+            return ResponseTap(crossing, protocol, revision.request, began_ns, edited=True)
         return Served(crossing, answer.outcome)
     except Exception as error:
-        if may_go_live(session):
+        if may_go_live(session) and session.edits is None:
             report(session, "recording an HTTP call", error)
             return None
         raise stop(session, ReplayInterrupt(f"replaying an HTTP call failed: {error!r}")) from error

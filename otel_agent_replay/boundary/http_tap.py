@@ -60,17 +60,27 @@ def finish_abandoned() -> None:
 class ResponseTap:
     """The recording side of one exchange. Every method may be called from whatever thread or task reads.
 
-    `began_ns` is on `time.perf_counter_ns`; chunk times count from it.
+    `began_ns` is on `time.perf_counter_ns`; chunk times count from it. `edited` is the request that the transport
+    has to send in place of the client's, None as a rule.
     """
 
     __slots__ = (
         "__weakref__", "_began_ns", "_changed", "_codings", "_data", "_dropped", "_ended", "_first", "_head", "_held",
         "_limit", "_media_type", "_part_due", "_protocol", "_request", "_sha", "_times", "_told", "_trailers",
-        "_upload", "_uploaded", "crossing",
+        "_upload", "_uploaded", "crossing", "edited",
     )  # fmt: skip
 
-    def __init__(self, crossing: Crossing, protocol: Protocol | None, request: SentRequest, began_ns: int) -> None:
+    def __init__(
+        self,
+        crossing: Crossing,
+        protocol: Protocol | None,
+        request: SentRequest,
+        began_ns: int,
+        *,
+        edited: bool = False,
+    ) -> None:
         self.crossing = crossing
+        self.edited = request if edited else None
         self._protocol = protocol
         self._request = request
         self._began_ns = began_ns

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.protocols.json_edit import replaced, with_elements, with_value, without_elements, written
-from otel_agent_replay.protocols.json_spans import Span, elements, member
+from otel_agent_replay.protocols.json_spans import Span, elements, member, members
 
 _TEXTS = ("text", "input_text")
 _SYSTEM_ROLES = ("system", "developer")
@@ -93,10 +93,29 @@ def last_user_message(messages: Sequence[Any]) -> int | None:
     return max(spoken or users, default=None)
 
 
-def messages_of(text: str, shape: Shape) -> list[Any] | None:
-    """Return the messages of a request, None where they are no array."""
+def is_prompt(message: Any) -> bool:
+    """Whether a message is a system prompt's."""
+    return isinstance(message, dict) and message.get("role") in _SYSTEM_ROLES
+
+
+def messages_of(text: str, shape: Shape) -> list[Any]:
+    """Return the messages of a request; a conversation that is one text is one message of the user."""
     found = member(text, 0, shape.conversation)
-    return found.value if found is not None and isinstance(found.value, list) else None
+    value = None if found is None else found.value
+    if isinstance(value, str):
+        return [{"role": "user", "content": value}]
+    return value if isinstance(value, list) else []
+
+
+def changed_members(before: bytes, after: bytes) -> list[str]:
+    """Return the names of the members that two requests do not share, those of the later one first."""
+    old, new = _written_members(before), _written_members(after)
+    return [name for name in {**new, **old} if new.get(name) != old.get(name)]
+
+
+def _written_members(body: bytes) -> dict[str, str]:
+    text = body.decode("utf-8")
+    return {span.key: text[span.start : span.end] for span in members(text)}
 
 
 def _conversation(text: str, shape: Shape) -> Span:
@@ -108,11 +127,12 @@ def _conversation(text: str, shape: Shape) -> Span:
 
 def _leading(text: str, shape: Shape) -> list[Span]:
     """Return the system messages that the conversation begins with."""
-    if messages_of(text, shape) is None:
+    conversation = member(text, 0, shape.conversation)
+    if conversation is None or not isinstance(conversation.value, list):
         return []
     leading = []
-    for message in elements(text, _conversation(text, shape).start):
-        if not isinstance(message.value, dict) or message.value.get("role") not in _SYSTEM_ROLES:
+    for message in elements(text, conversation.start):
+        if not is_prompt(message.value):
             break
         leading.append(message)
     return leading

@@ -27,7 +27,7 @@ def parse_path(text: str) -> Path:
 
     A leading `$.` is allowed and means nothing; `[-1]` is the last element. Raises ConfigurationError.
     """
-    given = text.removeprefix("$").removeprefix(".") if text.startswith("$") else text
+    given = text.removeprefix("$.")
     parts: list[str | int] = []
     at = 0
     while at < len(given):
@@ -59,7 +59,7 @@ def shown(path: Path) -> str:
     for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
-        elif re.fullmatch(r'[^.\[\]"\\]+', part):
+        elif re.fullmatch(r'[^.\[\]"\\]+', part) and part != "$":
             text += f".{part}" if text else part
         else:
             text += f"[{json.dumps(part)}]"

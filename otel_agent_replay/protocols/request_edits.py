@@ -172,8 +172,8 @@ def readable(protocol: str, body: bytes) -> tuple[str, Shape]:
     return text, shape
 
 
-def messages_in(protocol: str, body: bytes) -> list[Any] | None:
-    """Return the messages of a request, None where they are no array. Raises ConfigurationError like `apply`."""
+def messages_in(protocol: str, body: bytes) -> list[Any]:
+    """Return the messages of a request; a text alone is one of the user. Raises ConfigurationError like `apply`."""
     text, shape = readable(protocol, body)
     return messages_of(text, shape)
 

@@ -123,6 +123,8 @@ async def _stand(library: _Library, here: Here, unpack: bool, request: Any, hand
         if unpack and response.content is not library.empty:
             _set_content(library, response, None, unpack=True)
         return response
+    if exchange.edited is not None:
+        _put_in(library, request, exchange.edited)
     if body is None:
         request.write_bytes = functools.partial(_write_and_tell, exchange, request.write_bytes)
     return await _call_through(library, request, handler, exchange, unpack=unpack)
@@ -150,6 +152,17 @@ async def _call_through(library: _Library, request: Any, handler: Any, tap: Resp
         report(tap.crossing.session, "recording a response", error)
     _set_content(library, response, tap, unpack=unpack)
     return response
+
+
+def _put_in(library: _Library, request: Any, edited: SentRequest) -> None:
+    """Put an edited body into the request, with the headers that fit it."""
+    request._body = library.module.payload.BytesPayload(edited.body)
+    fitting = {name.lower(): value for name, value in edited.headers}
+    for name in set(request.headers):
+        if name.lower() not in fitting:
+            del request.headers[name]
+    if "Content-Length" in request.headers:
+        request.headers["Content-Length"] = fitting["content-length"]
 
 
 def _set_content(library: _Library, response: Any, tap: ResponseTap | None, *, unpack: bool) -> None:

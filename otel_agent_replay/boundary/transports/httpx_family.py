@@ -222,6 +222,7 @@ def _sync_front(library: _Library, original: Any) -> Any:
         if isinstance(exchange, Served):
             exchange.open()
             return library.response(exchange, library.served(exchange))
+        request = _to_send(library, request, exchange)
         return _call_through(library, original, self, request, exchange, streamed=body is None)
 
     return handle_request
@@ -246,6 +247,7 @@ def _async_front(library: _Library, original: Any) -> Any:
         if isinstance(exchange, Served):
             await exchange.open_async()
             return library.response(exchange, library.async_served(exchange))
+        request = _to_send(library, request, exchange)
         return await _call_through_async(library, original, self, request, exchange, streamed=body is None)
 
     return handle_async_request
@@ -317,6 +319,20 @@ def _tell_head(tap: ResponseTap, response: Any) -> None:
 
 def _text(raw: Any) -> tuple[tuple[str, str], ...]:
     return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
+
+
+def _to_send(library: _Library, request: Any, tap: ResponseTap) -> Any:
+    """Return the client's request, or the edited one; the client keeps its own as it was."""
+    edited = tap.edited
+    if edited is None:
+        return request
+    return library.module.Request(
+        request.method,
+        request.url,
+        headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in edited.headers],
+        stream=library.module.ByteStream(edited.body),
+        extensions=request.extensions,
+    )
 
 
 def _known_body(library: _Library, request: Any) -> bytes | None:

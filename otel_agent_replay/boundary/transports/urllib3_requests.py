@@ -130,6 +130,9 @@ def _front(library: _Library, original: Any) -> Any:
             deferred(self, conn)
         if exchange is None:
             return original(self, conn, method, url, **more)
+        if exchange.edited is not None:
+            headers = library.module.response.HTTPHeaderDict(list(exchange.edited.headers))
+            more = {**more, "body": exchange.edited.body, "headers": headers}
         if body is None:
             kind = _UploadFile if hasattr(more["body"], "read") else _UploadPieces
             more["body"] = kind(more["body"], exchange)

@@ -229,6 +229,7 @@ def test_a_plan_that_nobody_wrote_is_refused(value):
 
 
 def test_messages_of_a_request():
-    """The messages as values, or None."""
+    """The messages as values; a text alone is one message."""
     assert messages_in(OPENAI_RESPONSES, b'{"input": [1]}') == [1]
-    assert messages_in(OPENAI_RESPONSES, b'{"input": "x"}') is None
+    assert messages_in(OPENAI_RESPONSES, b'{"input": "x"}') == [{"role": "user", "content": "x"}]
+    assert messages_in(OPENAI_CHAT, b"{}") == []

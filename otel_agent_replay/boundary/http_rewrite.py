@@ -1,0 +1,85 @@
+"""A model request that goes live with a change: what is sent and recorded is the changed one.
+
+Asked only after every source that knows the original request had its turn. A request that cannot be changed as
+wanted is not sent at all: an answer to the unchanged one would pass for an answer to the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.http_call import SentRequest, call_of, header
+from otel_agent_replay.boundary.http_coding import codings_of, decoded_chunks
+from otel_agent_replay.boundary.http_faults import stop
+from otel_agent_replay.boundary.session import RequestRewriter, Session
+from otel_agent_replay.errors import ConfigurationError, ReplayInterrupt
+from otel_agent_replay.model import Call
+from otel_agent_replay.protocols.edit import changed_members
+from otel_agent_replay.protocols.protocol import Protocol
+
+_OF_THE_BODY = frozenset({"content-md5", "content-digest", "repr-digest", "digest"})
+"""Headers that hold a digest of the body; a changed one goes without."""
+
+
+class Revision:
+    """The change of one request. Called with the original call once it goes live; returns the call that is sent.
+
+    `request` is what the transport has to send, `changed` whether it is another one than the client made.
+    """
+
+    __slots__ = ("_protocol", "_rewriter", "_session", "changed", "request")
+
+    def __init__(
+        self, session: Session, rewriter: RequestRewriter, protocol: Protocol | None, request: SentRequest
+    ) -> None:
+        self._session = session
+        self._rewriter = rewriter
+        self._protocol = protocol
+        self.request = request
+        self.changed = False
+
+    def __call__(self, call: Call, place: Place) -> Call:
+        """Return the call to be made in place of `call`. Raises ReplayInterrupt, which stops the session."""
+        if self._protocol is None:
+            return call
+        try:
+            return self._revised(call, place, self._protocol)
+        except Exception as error:
+            what = f"the model request of step {place.step} cannot be changed as wanted, so it was not sent: {error}"
+            raise stop(self._session, ReplayInterrupt(what)) from error
+
+    def _revised(self, call: Call, place: Place, protocol: Protocol) -> Call:
+        request = self.request
+        codings = codings_of(request.headers) if request.packed else ()
+        original = request.body or b""
+        body = decoded_chunks([original], codings)[0] if codings else original
+        changed = self._rewriter.rewrite(call, place, protocol.name, body, request.headers)
+        if changed is None or changed == body:
+            return call
+        note = f"edited: {', '.join(changed_members(body, changed))}"
+        sent = replace(
+            request,
+            body=changed,
+            headers=_headers(request.headers, len(changed), unpacked=bool(codings)),
+            notes=(*request.notes, note),
+        )
+        revised, now = call_of(self._session.redaction, sent, facts=self._session.observer.wants_facts)
+        if now is not protocol:
+            raise ConfigurationError(f"what is left is no request of {protocol.name}")
+        self.request = sent
+        self.changed = True
+        return revised
+
+
+def _headers(headers: tuple[tuple[str, str], ...], size: int, *, unpacked: bool) -> tuple[tuple[str, str], ...]:
+    """Return the headers that fit a body of `size` bytes. Raises ConfigurationError where the body was signed."""
+    if header(headers, "authorization").startswith("AWS4-") or header(headers, "signature"):
+        raise ConfigurationError("its body was signed by the client; change it before it is signed")
+    kept = []
+    for name, value in headers:
+        lower = name.lower()
+        if lower in _OF_THE_BODY or (unpacked and lower == "content-encoding"):
+            continue
+        kept.append((name, str(size) if lower == "content-length" else value))
+    return tuple(kept)
