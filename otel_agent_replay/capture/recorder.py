@@ -25,6 +25,7 @@ from otel_agent_replay.model import (
     CaptureLevel,
     Chunk,
     HttpResponseHead,
+    Kind,
     Loss,
     LossReason,
     Outcome,
@@ -33,6 +34,7 @@ from otel_agent_replay.model import (
     Read,
     new_span_id,
 )
+from otel_agent_replay.payload.parts import StateHistory
 from otel_agent_replay.payload.prefix import BodyHistory
 from otel_agent_replay.wire import convert
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
@@ -90,6 +92,7 @@ class Recorder:
         self.level = level
         self.inline = Inline() if inline and level is not CaptureLevel.DIGEST else None
         self.history = BodyHistory()
+        self.states = StateHistory()
         self.wants_facts = level is CaptureLevel.DIGEST
         self.versions: dict[str, str] = {}
         marks: dict[str, Any] = {semconv.RUN_ID: run_id.hex()}
@@ -222,12 +225,15 @@ class Recorder:
         self._open.clear()
         return still_open
 
-    def bodies(self, *payloads: Payload | None) -> list[wire.Record]:
-        """Return the records of the payloads' bytes that this segment does not hold yet."""
+    def bodies(self, *payloads: Payload | None, history: BodyHistory | None = None) -> list[wire.Record]:
+        """Return the records of the payloads' bytes that this segment does not hold yet.
+
+        Each is written as its difference to one of `history`, of the run's requests and results when none is given.
+        """
         records = []
         for payload in payloads:
             if payload is not None and payload.data is not None:
-                record = self.journal.body(payload, self.history)
+                record = self.journal.body(payload, history or self.history)
                 if record is not None:
                     records.append(record)
         return records
@@ -253,7 +259,8 @@ class Recorder:
     ) -> None:
         record, body = self._records.begun(crossing, shape, _ids(node, above), started_ns, strand_label())
         if body:
-            self._write([*self.bodies(crossing.call.request), record])
+            history = self.states if crossing.place.kind is Kind.CHECKPOINT else self.history
+            self._write([*self.bodies(crossing.call.request, history=history), record])
         elif self._replay:
             self._hold(record)
         else:

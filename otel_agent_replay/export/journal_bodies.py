@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from otel_agent_replay.export.segments import SegmentData
 from otel_agent_replay.model import EMPTY_DIGEST, digest_of
+from otel_agent_replay.payload.parts import Part, joined
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
 _log = logging.getLogger("otel_agent_replay")
@@ -37,6 +38,7 @@ class JournalBodies:
         """Note where a body lies; of several copies the first counts."""
         if body.digest not in self._where:
             size = len(body.data) + (body.prefix + body.suffix if body.base else 0)
+            size += sum(len(part.data) + part.size for part in body.parts)
             self._where[body.digest] = _Where(segment, offset, length, size, body.media_type, "body")
 
     def add_small(self, node: wire.NodeBegun | wire.NodeEnded, segment: int, offset: int, length: int) -> None:
@@ -88,7 +90,7 @@ class JournalBodies:
                 return None  # a circle: no writer of ours makes one
             wanted = body.base
         for body in reversed(missing):
-            data = data[: body.prefix] + body.data + data[len(data) - body.suffix :]
+            data = _rebuilt(data, body)
             if not self._proved(body.digest, data):
                 return None
         return data
@@ -109,3 +111,9 @@ class JournalBodies:
             while self._cached_bytes > _CACHE_BYTES:
                 self._cached_bytes -= len(self._cache.popitem(last=False)[1])
         return True
+
+
+def _rebuilt(base: bytes, body: wire.Body) -> bytes:
+    if body.parts:
+        return joined(base, [Part(part.data, part.start, part.size) for part in body.parts])
+    return base[: body.prefix] + body.data + base[len(base) - body.suffix :]

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Sequence
 
 from otel_agent_replay.model import EMPTY_DIGEST, Payload
+from otel_agent_replay.payload.parts import StateHistory
 from otel_agent_replay.payload.prefix import BodyHistory
 from otel_agent_replay.wire.frames import frame
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
@@ -60,14 +61,11 @@ class SegmentBodies:
         if payload.digest in self._written:
             offer.bodies.append((payload, None))
             return None
-        delta = None if history is None or len(data) < _DELTA_FROM else _delta(history, payload.digest, data)
-        if delta is None or delta[0] not in self._written:
-            record = _whole(payload, data)
+        difference = None if history is None or len(data) < _DELTA_FROM else _difference(history, payload, data)
+        if difference is not None and difference.base in self._written:
+            record = wire.Record(body=difference)
         else:
-            base, prefix, suffix = delta
-            record = _whole(payload, data[prefix : len(data) - suffix])
-            body = record.body
-            body.base, body.prefix, body.suffix = base, prefix, suffix
+            record = _whole(payload, data)
         offer.bodies.append((payload, record))
         return record
 
@@ -110,11 +108,24 @@ def _whole(payload: Payload, data: bytes) -> wire.Record:
     return wire.Record(body=wire.Body(digest=payload.digest, media_type=payload.media_type, data=data))
 
 
-def _delta(history: BodyHistory, digest: bytes, data: bytes) -> tuple[bytes, int, int] | None:
-    """Return what `data` shares with an earlier body, and remember it. None: write it whole."""
+def _difference(history: BodyHistory, payload: Payload, data: bytes) -> wire.Body | None:
+    """Return `data` as its difference to an earlier body, and remember it. None: write it whole."""
+    body = wire.Body(digest=payload.digest, media_type=payload.media_type)
     try:
+        if isinstance(history, StateHistory):
+            found = history.parts(data)
+            history.remember(payload.digest, data)
+            if found is None:
+                return None
+            body.base = found[0]
+            body.parts.extend(wire.Part(data=part.data, start=part.start, size=part.size) for part in found[1])
+            return body
         delta = history.delta(data)
-        history.remember(digest, data)
+        history.remember(payload.digest, data)
     except RuntimeError:  # another thread of the run changed the history meanwhile: only the saving is lost
         return None
-    return delta
+    if delta is None:
+        return None
+    body.base, body.prefix, body.suffix = delta
+    body.data = data[body.prefix : len(data) - body.suffix]
+    return body

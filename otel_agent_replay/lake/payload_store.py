@@ -2,7 +2,8 @@
 
 A request to a model repeats all messages before it. It is cut at its messages, each distinct piece is stored once,
 and the request becomes a few ranges of piece numbers. Pieces of one run lie in the order of its longest request, so
-the ranges stay few. The exact bytes are the joined pieces, and every reading proves them by their SHA-256.
+the ranges stay few. An agent's states are cut where they differ from each other (`state_pieces`). The exact bytes are
+the joined pieces, and every reading proves them by their SHA-256.
 """
 
 from __future__ import annotations
@@ -21,10 +22,17 @@ import pyarrow.parquet as pq
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.lake.parquet_file import damage_named
 from otel_agent_replay.lake.schema import PAYLOADS, file_facts
+from otel_agent_replay.lake.state_pieces import StatePieces, ranges_of
 from otel_agent_replay.model import digest_of
 
 WHOLE_IS_CHEAPER = 512
 """Bytes: a piece shorter than this is stored again rather than let it break a range."""
+
+SMALL_STATE = 512
+"""Bytes: a state shorter than this is stored whole."""
+
+STATE = "state"
+"""The role of a piece of a state."""
 
 ROW_GROUP_BYTES = 8 << 20
 _ROW_GROUP_ROWS = 65536
@@ -81,6 +89,37 @@ class PackWriter:
                 else self._add({"pieces": [{"first": first, "count": count} for first, count in found]})
             )
         return {digest: self._bodies[digest] for digest in distinct}
+
+    def add_states(self, states: Iterable[Body]) -> dict[bytes, int]:
+        """Store the states that one run handed over, in their order; return the number of each by digest.
+
+        They are taken one at a time: all of them together may be far larger than what of them is new.
+        """
+        found: dict[bytes, int] = {}
+        cut = StatePieces()
+        for state in states:
+            known = self._bodies.get(state.digest)
+            if known is not None:
+                found[state.digest] = known
+            elif len(state.data) < SMALL_STATE:
+                found[state.digest] = self._bodies[state.digest] = self._add({"data": state.data})
+            else:
+                cut.add(state.digest, state.data)
+        pieces, states_cut = cut.laid_out()
+        numbers = [self._state_piece(piece) for piece in pieces]
+        for digest, ranges in states_cut:
+            members = (numbers[place] for first, count in ranges for place in range(first, first + count))
+            row = {"pieces": [{"first": first, "count": count} for first, count in ranges_of(members)]}
+            found[digest] = self._bodies[digest] = self._add(row)
+        return found
+
+    def _state_piece(self, data: bytes) -> int:
+        if len(data) < WHOLE_IS_CHEAPER:
+            return self._add({"data": data, "role": STATE})
+        key = digest_of(data)
+        if key not in self._pieces:
+            self._pieces[key] = self._add({"data": data, "role": STATE})
+        return self._pieces[key]
 
     def _cut(self, body: Body) -> list[_Piece]:
         if not body.protocol:

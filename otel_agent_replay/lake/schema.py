@@ -203,7 +203,9 @@ PAYLOADS = pa.schema(
         _field("pack", pa.int64(), "number of this file, as in spans"),
         _field("number", pa.int32(), "number of the row in its pack, from 0"),
         _field(
-            "role", _TEXT, "of a piece: system, user, assistant, tool, tools, blob, envelope; null: a whole payload"
+            "role",
+            _TEXT,
+            "of a piece: system, user, assistant, tool, tools, blob, envelope, state; null: a whole payload",
         ),
         _field(
             "pieces",

@@ -119,7 +119,7 @@ class _PackFiles:
 
     def _add(self, recorded: RecordedRun) -> None:
         rows = [store_span(span, recorded.run, position, self._origins) for position, span in enumerate(recorded.spans)]
-        numbers = self._bodies.add_run(_bodies(recorded))
+        numbers = self._bodies.add_run(_bodies(recorded)) | self._bodies.add_states(_states(recorded))
         for row in rows:
             row["request_payload"] = numbers.get(row.get("request_digest") or b"")
             row["result_payload"] = numbers.get(row.get("result_digest") or b"")
@@ -159,7 +159,7 @@ def _bodies(recorded: RecordedRun) -> Iterator[Body]:
         node = span.node
         if node is None:
             continue
-        if node.call is not None:
+        if node.call is not None and node.kind is not Kind.CHECKPOINT:
             data = _data(node.call.request, recorded)
             if data is not None:
                 yield Body(node.call.request.digest, data, _protocol(node, span.span.attributes))
@@ -167,6 +167,14 @@ def _bodies(recorded: RecordedRun) -> Iterator[Body]:
             data = _data(node.outcome.result, recorded)
             if data is not None:
                 yield Body(node.outcome.result.digest, data)
+
+
+def _states(recorded: RecordedRun) -> Iterator[Body]:
+    for node in recorded.nodes:
+        if node.kind is Kind.CHECKPOINT and node.call is not None:
+            data = _data(node.call.request, recorded)
+            if data is not None:
+                yield Body(node.call.request.digest, data)
 
 
 def _data(payload: Payload, recorded: RecordedRun) -> bytes | None:

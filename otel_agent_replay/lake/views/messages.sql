@@ -24,7 +24,7 @@ WITH stored AS (
         FROM (
             SELECT pack, number, role, ltrim(try(decode(data)), ', ' || chr(9) || chr(10) || chr(13)) AS raw
             FROM lake_payloads
-            WHERE role IS NOT NULL AND role NOT IN ('envelope', 'blob', 'tools')
+            WHERE role IS NOT NULL AND role NOT IN ('envelope', 'blob', 'tools', 'state')
         )
     )
 ),

@@ -80,7 +80,7 @@ global___SegmentHeader = SegmentHeader
 @typing.final
 class Body(google.protobuf.message.Message):
     """A payload's bytes, written once a segment. A body that repeats most of an earlier one is written as
-    what differs: base[:prefix] + data + base[len(base) - suffix:].
+    what differs: base[:prefix] + data + base[len(base) - suffix:], or as parts, joined, of which there is then no data.
     """
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
@@ -91,6 +91,7 @@ class Body(google.protobuf.message.Message):
     BASE_FIELD_NUMBER: builtins.int
     PREFIX_FIELD_NUMBER: builtins.int
     SUFFIX_FIELD_NUMBER: builtins.int
+    PARTS_FIELD_NUMBER: builtins.int
     digest: builtins.bytes
     media_type: builtins.str
     data: builtins.bytes
@@ -100,6 +101,8 @@ class Body(google.protobuf.message.Message):
     """bytes"""
     suffix: builtins.int
     """bytes"""
+    @property
+    def parts(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Part]: ...
     def __init__(
         self,
         *,
@@ -109,10 +112,34 @@ class Body(google.protobuf.message.Message):
         base: builtins.bytes = ...,
         prefix: builtins.int = ...,
         suffix: builtins.int = ...,
+        parts: collections.abc.Iterable[global___Part] | None = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["base", b"base", "data", b"data", "digest", b"digest", "media_type", b"media_type", "prefix", b"prefix", "suffix", b"suffix"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["base", b"base", "data", b"data", "digest", b"digest", "media_type", b"media_type", "parts", b"parts", "prefix", b"prefix", "suffix", b"suffix"]) -> None: ...
 
 global___Body = Body
+
+@typing.final
+class Part(google.protobuf.message.Message):
+    """data + base[start:start + size]"""
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: builtins.int
+    START_FIELD_NUMBER: builtins.int
+    SIZE_FIELD_NUMBER: builtins.int
+    data: builtins.bytes
+    start: builtins.int
+    size: builtins.int
+    def __init__(
+        self,
+        *,
+        data: builtins.bytes = ...,
+        start: builtins.int = ...,
+        size: builtins.int = ...,
+    ) -> None: ...
+    def ClearField(self, field_name: typing.Literal["data", b"data", "size", b"size", "start", b"start"]) -> None: ...
+
+global___Part = Part
 
 @typing.final
 class Version(google.protobuf.message.Message):
