@@ -13,8 +13,9 @@
 Importing it is light: storage and analysis load only when they are used.
 """
 
+from otel_agent_replay.capture.checkpoints import checkpoint
 from otel_agent_replay.capture.decorators import agent, approval, decision, retriever, tool
-from otel_agent_replay.capture.scopes import checkpoint, step, versions
+from otel_agent_replay.capture.scopes import step, versions
 from otel_agent_replay.configure import configure, shutdown
 from otel_agent_replay.errors import (
     AgentReplayError,

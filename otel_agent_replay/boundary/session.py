@@ -216,7 +216,7 @@ class Session:
         self.interrupt: ReplayInterrupt | None = None
         self.closed = False
         self.guarded = mode.name != "record" or effects is not None
-        self._max_steps = max_steps
+        self.max_steps = max_steps
         self._prefix = tuple((source, self.prefix[source]) for source in mode.prefix if source in self.prefix)
         self._shares = None if not mode.continues else (self.prefix if mode.prefix else self.answerers)
         self._cells: dict[tuple[Kind, SideEffect], tuple[AnswerSource, ...]] = {}
@@ -291,8 +291,8 @@ class Session:
         place = crossing.place
         if place.step is None:
             place.number()
-        if self._max_steps and place.step is not None and place.step > self._max_steps:
-            self.interrupt = StepLimit(self._max_steps)
+        if self.max_steps and place.step is not None and place.step > self.max_steps:
+            self.interrupt = StepLimit(self.max_steps)
             raise self.interrupt
         if not crossing.shared:
             self.live_steps += 1

@@ -208,7 +208,8 @@ def _begin_guarded(
     safeguards = declaration.safeguards or Safeguards()
     takes_key = bool(made.idempotency_key or safeguards.key_parameter)
     if not made.idempotency_key and declaration.kind is not Kind.APPROVAL:
-        made = replace(made, idempotency_key=session.keys.next(made))
+        marks = made.attributes if takes_key else {**made.attributes, semconv.IDEMPOTENCY_KEY_UNUSED: True}
+        made = replace(made, idempotency_key=session.keys.next(made), attributes=marks)
     approval = None
     if safeguards.needs_approval:
         approval = action_digest(made.name, made.request.data or b"")

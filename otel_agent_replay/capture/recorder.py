@@ -225,6 +225,10 @@ class Recorder:
         self._open.clear()
         return still_open
 
+    def in_flight(self) -> list[Crossing]:
+        """Return the crossings that have begun and not ended, in the order in which they began."""
+        return [crossing for _, crossing in list(self._open.values()) if crossing is not None]
+
     def bodies(self, *payloads: Payload | None, history: BodyHistory | None = None) -> list[wire.Record]:
         """Return the records of the payloads' bytes that this segment does not hold yet.
 

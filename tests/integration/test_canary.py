@@ -93,7 +93,7 @@ def leaky(question):
         span.add_event("login", {"password": secret, "note": PLANTED["span attribute"]})
     with replay.step("look", note=f"with {secret}", url=f"{URL}/x?X-Amz-Signature={PLANTED['query signature']}"):
         replay.versions(policy=f"policy of {secret}")
-    replay.checkpoint("half way", {"connection": f"redis://:{secret}@cache/0"})
+    replay.checkpoint("half way", {"connection": f"redis://:{secret}@cache/0"}, resumable=True)
     try:
         log_in()
     except LoginFailed as error:

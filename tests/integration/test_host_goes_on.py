@@ -115,7 +115,7 @@ def support(url=None):
     result = [look_up("A"), list(items(3))]
     with replay.step("plan", size=2):
         result.append(look_up("B"))
-    replay.checkpoint("planned", {"found": 2})
+    replay.checkpoint("planned", {"found": 2}, resumable=True)
     result.append(time.time() > 0)
     if url is not None:
         result += [ask(url), ask(url, stream=True)]
@@ -502,7 +502,7 @@ def test_values_that_are_hard_to_take_down(host, what):
     @replay.agent(name="support")
     def agent(given):
         with replay.step("plan", given=given):
-            replay.checkpoint("taken", given)
+            replay.checkpoint("taken", given, resumable=True)
             return take(given)
 
     assert agent(value) is value

@@ -131,7 +131,7 @@ def golden(question, *, talk="talk-1", customer="customer-9"):
     paid = None
     if may_refund("17", 4900)["allowed"]:
         paid = refund("17", cents=4900, note="für Kim".encode())
-    replay.checkpoint("paid", {"cents": 4900}, unsafe_reasons=["the money is on its way"])
+    replay.checkpoint("paid", {"cents": 4900}, resumable=False, unsafe_reasons=["the money is on its way"])
 
     messages.append({"role": "assistant", "tool_calls": [call.model_dump()]})
     messages.append({"role": "tool", "tool_call_id": call.id, "content": f"{found['item']} {found['price']}"})

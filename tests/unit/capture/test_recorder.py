@@ -226,7 +226,7 @@ def test_versions_are_declared_during_the_run(journal):
 def test_steps_checkpoints_and_versions_are_nothing_outside_a_run(journal):
     """An agent's code works where nobody records."""
     with replay.step("plan"):
-        replay.checkpoint("here")
+        replay.checkpoint("here", resumable=True)
         replay.versions(agent="1")
     assert journal.records == []
 
@@ -413,7 +413,7 @@ def test_a_journal_that_fails_reaches_no_host_and_is_said_once(journal, caplog):
         observer.lost = came.append
         journal.fails = True
         with replay.step("plan"):
-            replay.checkpoint("here", 1)
+            replay.checkpoint("here", 1, resumable=True)
             lookup("17")
             answered(BODY, b"{}")
         journal.fails = False
