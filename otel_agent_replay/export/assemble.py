@@ -1,8 +1,8 @@
-"""Journal records of one run -> a recorded run.
+"""Journal records of one attempt at a run -> a recorded run.
 
-Works on what `record_index` found: reads the run's records once, joins begins and ends, builds paths, and reads in full
-what model exchanges say. A run or crossing without an end is pending; nothing that is in the journal is left out in
-silence.
+Works on what `record_index` found: reads the attempt's records once, joins begins and ends, builds paths, and reads in
+full what model exchanges say. A run or crossing without an end is pending; nothing that is in the journal is left out
+in silence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource as OtlpResourc
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.http_call import head_facts
 from otel_agent_replay.export.model_facts import model_facts
-from otel_agent_replay.export.record_index import RecordIndex
+from otel_agent_replay.export.record_index import RecordIndex, RunKey
 from otel_agent_replay.export.run_records import Parts, RunRecords, gather
 from otel_agent_replay.model import (
     AnswerSource,
@@ -65,19 +65,24 @@ _OUTCOMES = {
     RunStatus.ERROR: OutcomeStatus.ERROR,
     RunStatus.DEPARTED: OutcomeStatus.ERROR,
     RunStatus.PENDING: OutcomeStatus.PENDING,
+    RunStatus.ABORTED: OutcomeStatus.ERROR,
 }
 
 
 Origins = Callable[[bytes], RecordedRun | None]
 
 
-def recorded_run(index: RecordIndex, run_id: bytes, origins: Origins = lambda _: None) -> RecordedRun:
-    """Return the run `run_id`, whose begin lies in `index`. Raises ValueError when it does not.
+def recorded_run(
+    index: RecordIndex, key: RunKey, origins: Origins = lambda _: None, *, attempt: int = 0
+) -> RecordedRun:
+    """Return the attempt `key`, whose begin lies in `index`. Raises ValueError when it does not.
 
     `origins(run_id)` gives a run that another one repeats, None when it cannot be had: a replay writes only what
-    differs from its tape.
+    differs from its tape. `attempt` is the number to give it (0: as it was begun).
     """
-    records = gather(index, run_id)
+    records = gather(index, key)
+    if attempt:
+        records.begun.attempt = attempt
     origin = origins(records.begun.origin_run_id) if records.begun.origin_run_id else None
     return _Assembly(index, records, origin).run()
 
@@ -175,6 +180,8 @@ class _Assembly:
             format_version=header.format_version or 1,
             reader_version=header.reader_version or 1,
             quirks=tuple(header.quirks),
+            attempt=begun.attempt or 1,
+            fork_step=begun.fork_step,
         )
 
     def _learnt(self) -> list[wire.Version]:
@@ -224,7 +231,7 @@ class _Assembly:
             (begun.time_ns, 0 if ended is None else ended.time_ns),
             attributes,
         )
-        if status in (RunStatus.ERROR, RunStatus.DEPARTED) and ended is not None:
+        if _OUTCOMES[status] is OutcomeStatus.ERROR and ended is not None:
             span = replace(span, status_code=_STATUS_ERROR, status_message=ended.error_message)
         return RecordedSpan(span, node)
 

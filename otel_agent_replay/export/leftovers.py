@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from google.protobuf.message import DecodeError
 
-from otel_agent_replay.export.record_index import RecordIndex
+from otel_agent_replay.export.record_index import RecordIndex, RunKey
 from otel_agent_replay.export.run_records import foreign_spans
 from otel_agent_replay.model import Loss, LossReason, RecordedRun, RecordedSpan, Run, Span
 from otel_agent_replay.wire import convert
@@ -25,7 +25,7 @@ class Leftovers:
 def leftovers(index: RecordIndex, published: Mapping[str, Mapping[str, int]], segments: Collection[int]) -> Leftovers:
     """Return what is left in these `segments` of `index` (by number) after their runs were published.
 
-    `published` tells of each run how many of its records were read in each segment: the others came too late for it.
+    `published` tells of each attempt how many of its records were read in each segment: the others came too late.
     Late spans are kept as spans without a run, and said; other late records are counted.
     """
     found = Leftovers()
@@ -38,16 +38,27 @@ def leftovers(index: RecordIndex, published: Mapping[str, Mapping[str, int]], se
             found.losses.append(Loss(LossReason.TORN, "journal segment", 1, detail, time_ns=_time_of(index, number)))
         for place in index.without_run.get(number, ()):
             _add_spans(index, place, spans, found.losses, b"")
-    for run_id, run in index.runs.items():
+    for key, run in index.runs.items():
         if not run.segments.isdisjoint(segments):
-            _add_late(index, run_id, published.get(run_id.hex(), {}), segments, found, spans)
+            _add_late(index, key, _counts(key, published), segments, found, spans)
     found.traces = _traces(spans)
     return found
 
 
+def _counts(key: RunKey, published: Mapping[str, Mapping[str, int]]) -> Mapping[str, int]:
+    """Return how many records were read: of an attempt that began elsewhere, those of all attempts at its run."""
+    if key.span_id:
+        return published.get(key.text, {})
+    counts: Counter[str] = Counter()
+    for text, of_attempt in published.items():
+        if text.startswith(key.text):
+            counts.update(of_attempt)
+    return counts
+
+
 def _add_late(
     index: RecordIndex,
-    run_id: bytes,
+    key: RunKey,
     counts: Mapping[str, int],
     segments: Collection[int],
     found: Leftovers,
@@ -55,7 +66,7 @@ def _add_late(
 ) -> None:
     read = {number: counts.get(index.segments[number].segment.id, 0) for number in segments}
     late: Counter[str] = Counter()
-    for place in index.runs[run_id].places:
+    for place in index.runs[key].places:
         number = place[0]
         if number not in read:
             continue
@@ -69,10 +80,12 @@ def _add_late(
             continue
         late[which] += 1
         if which == "foreign":
-            _add_spans(index, place, spans, found.losses, run_id)
+            _add_spans(index, place, spans, found.losses, key.run_id)
     for which, count in sorted(late.items()):
         detail = "came after its run was sealed"
-        found.losses.append(Loss(LossReason.LATE, which, count, detail, run_id, b"", _time_of(index, min(segments))))
+        found.losses.append(
+            Loss(LossReason.LATE, which, count, detail, key.run_id, b"", _time_of(index, min(segments)))
+        )
 
 
 def _time_of(index: RecordIndex, number: int) -> int:

@@ -1,6 +1,8 @@
-"""Where each run's records lie in a set of segments: one pass over them, places kept, contents not.
+"""Where each attempt's records lie in a set of segments: one pass over them, places kept, contents not.
 
-Memory grows with the number of records (16 bytes each), never with the bodies.
+A record names its run only. It belongs to the attempt that its writer began last; that of a writer which began none (a
+forked child, say) to the attempt that had begun by then. Memory grows with the number of records (16 bytes each), never
+with the bodies.
 """
 
 from __future__ import annotations
@@ -35,22 +37,65 @@ class Places:
         self._places.append(segment << _OFFSET_BITS | offset)
         self._lengths.append(length)
 
+    def sort(self) -> None:
+        """Put the places in the order of segments and offsets."""
+        found = sorted(self)
+        self._places, self._lengths = array("Q"), array("L")
+        for place in found:
+            self.add(*place)
+
     def __iter__(self) -> Iterator[tuple[int, int, int]]:
         mask = (1 << _OFFSET_BITS) - 1
         for place, length in zip(self._places, self._lengths, strict=True):
             yield place >> _OFFSET_BITS, place & mask, length
 
 
-class RunIndex:
-    """Where one run's records lie. `home` is the number of the segment that it began in; None: it began elsewhere."""
+class RunKey(NamedTuple):
+    """One attempt at a run, by its root span; `span_id` is empty for records whose attempt began elsewhere."""
 
-    __slots__ = ("ended", "home", "places", "segments")
+    run_id: bytes
+    span_id: bytes = b""
+
+    @property
+    def text(self) -> str:
+        """The key as JSON can hold it."""
+        return f"{self.run_id.hex()}.{self.span_id.hex()}"
+
+    @classmethod
+    def from_text(cls, text: str) -> RunKey:
+        """Return the key that `text` says. Raises ValueError."""
+        run_id, _, span_id = text.partition(".")
+        return cls(bytes.fromhex(run_id), bytes.fromhex(span_id))
+
+
+class RunIndex:
+    """Where one attempt's records lie. `home` is the number of the segment it began in; None: it began elsewhere.
+
+    `attempt` is its number as it was begun, `begun_ns` when that was.
+    """
+
+    __slots__ = ("attempt", "begun_ns", "ended", "home", "places", "segments")
 
     def __init__(self) -> None:
         self.home: int | None = None
+        self.attempt = 1
+        self.begun_ns = 0
         self.ended = False
         self.places = Places()
         self.segments: set[int] = set()
+
+    def add(self, place: tuple[int, int, int]) -> None:
+        """Note a record."""
+        self.places.add(*place)
+        self.segments.add(place[0])
+
+
+class _Stray(NamedTuple):
+    """A record whose writer began no attempt at its run, and when it was written, as far as that is known."""
+
+    place: tuple[int, int, int]
+    time_ns: int
+    ends: bool
 
 
 class Torn(NamedTuple):
@@ -63,18 +108,22 @@ class Torn(NamedTuple):
 
 
 class RecordIndex:
-    """The records of `segments`, by run. Runs come in the order they began in."""
+    """The records of `segments`, by attempt, in the order in which they are met."""
 
     def __init__(self, segments: Sequence[SegmentData]) -> None:
         self.segments = segments
-        self.runs: dict[bytes, RunIndex] = {}
+        self.runs: dict[RunKey, RunIndex] = {}
         self.bodies = JournalBodies(segments)
         self.without_run: dict[int, Places] = {}  # foreign spans that name no run, by segment
         self.losses: dict[int, list[Loss]] = {}  # losses that name no run, by segment
         self.torn: dict[int, Torn] = {}
         self.records = 0
+        self._current: dict[tuple[str, bytes], RunIndex] = {}  # by writer and run: the attempt that it began last
+        self._strays: dict[bytes, list[_Stray]] = {}
         for number, segment in enumerate(segments):
             self._scan(number, segment)
+        for run_id, strays in self._strays.items():
+            self._settle(run_id, strays)
 
     def record_at(self, place: tuple[int, int, int]) -> wire.Record:
         """Return the record of a place."""
@@ -109,12 +158,47 @@ class RecordIndex:
                 loss = Loss(LossReason.INTERNAL, which, 1, "a record that names no run")
                 self.losses.setdefault(number, []).append(loss)
             return
-        run = self.runs.get(run_id)
-        if run is None:
-            run = self.runs[run_id] = RunIndex()
-        run.places.add(number, offset, length)
-        run.segments.add(number)
+        place = (number, offset, length)
+        writer = self.segments[number].segment.writer
         if which == "run_begun":
-            run.home = number
-        elif which == "run_ended":
-            run.ended = True
+            self._begin(writer, place, record.run_begun)
+            return
+        run = self._current.get((writer, run_id))
+        if run is None:
+            strays = self._strays.setdefault(run_id, [])
+            strays.append(_Stray(place, self._time_of(place, which, record, strays), which == "run_ended"))
+            return
+        run.add(place)
+        run.ended |= which == "run_ended"
+
+    def _begin(self, writer: str, place: tuple[int, int, int], begun: wire.RunBegun) -> None:
+        key = RunKey(begun.run_id, begun.span_id)
+        run = self.runs.setdefault(key, RunIndex())
+        if run.home is None:
+            run.home, run.attempt, run.begun_ns = place[0], begun.attempt or 1, begun.time_ns
+        run.add(place)
+        self._current[writer, begun.run_id] = run
+
+    def _time_of(self, place: tuple[int, int, int], which: str, record: wire.Record, before: list[_Stray]) -> int:
+        time_ns: int = getattr(getattr(record, which), "time_ns", 0)
+        if time_ns:
+            return time_ns
+        if before and before[-1].place[0] == place[0]:
+            return before[-1].time_ns
+        header = self.segments[place[0]].header
+        return 0 if header is None else header.time_ns
+
+    def _settle(self, run_id: bytes, strays: list[_Stray]) -> None:
+        """Give each stray record to the attempt that had begun when it was written; to none, if that is not here."""
+        attempts = sorted((run.begun_ns, key) for key, run in self.runs.items() if key.run_id == run_id)
+        grown: set[RunKey] = set()
+        for stray in strays:
+            begun = [key for begun_ns, key in attempts if begun_ns <= stray.time_ns]
+            first = [key for _, key in attempts if self.runs[key].attempt == 1]
+            key = begun[-1] if begun else first[0] if first else RunKey(run_id)
+            run = self.runs.setdefault(key, RunIndex())
+            run.add(stray.place)
+            run.ended |= stray.ends
+            grown.add(key)
+        for key in grown:
+            self.runs[key].places.sort()

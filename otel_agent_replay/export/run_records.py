@@ -1,4 +1,4 @@
-"""The records of one run, read once and sorted by node: what assembling works on."""
+"""The records of one attempt at a run, read once and sorted by node: what assembling works on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
-from otel_agent_replay.export.record_index import RecordIndex
+from otel_agent_replay.export.record_index import RecordIndex, RunKey
 from otel_agent_replay.model import Loss, LossReason, Read, Span
 from otel_agent_replay.otlp.spans import spans_of
 from otel_agent_replay.wire import convert
@@ -26,7 +26,7 @@ class Parts:
 
 @dataclass(slots=True)
 class RunRecords:
-    """The records of one run."""
+    """The records of one attempt."""
 
     begun: wire.RunBegun
     header: wire.SegmentHeader
@@ -48,13 +48,13 @@ def foreign_spans(message: wire.ForeignSpan) -> list[Span]:
     return list(spans_of(ResourceSpans.FromString(message.resource_spans)))
 
 
-def gather(index: RecordIndex, run_id: bytes) -> RunRecords:
-    """Read the records of a run. Raises ValueError when its begin is not in `index`."""
-    run = index.runs[run_id]
+def gather(index: RecordIndex, key: RunKey) -> RunRecords:
+    """Read the records of an attempt. Raises ValueError when its begin is not in `index`."""
+    run = index.runs[key]
     read = [(place[0], index.record_at(place)) for place in run.places]
     begun = next(((number, record.run_begun) for number, record in read if record.HasField("run_begun")), None)
     if begun is None:
-        raise ValueError(f"run {run_id.hex()} has no begin in these segments")
+        raise ValueError(f"run {key.run_id.hex()} has no begin in these segments")
     records = RunRecords(begun[1], index.segments[begun[0]].header or wire.SegmentHeader())
     for _, record in read:
         which = record.WhichOneof("record")

@@ -21,12 +21,13 @@ RUNS, REST, REMOVE = "runs", "rest", "remove"
 class Step:
     """One thing a sealer does: publish `runs`, publish the `rest` of segments, or `remove` them.
 
-    `segments` are ids of segments; `runs` hexadecimal run ids; `damaged` are segments to keep aside, not to remove.
+    `segments` are ids of segments; `runs` keys of attempts, each with the number it gets;
+    `damaged` are segments to keep aside, not to remove.
     """
 
     what: str
     segments: tuple[str, ...]
-    runs: tuple[str, ...] = ()
+    runs: tuple[tuple[str, int], ...] = ()
     damaged: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -35,16 +36,21 @@ class Step:
 
     @classmethod
     def from_json(cls, stored: dict[str, Any]) -> Step:
-        """Return the step; raises KeyError or TypeError when it is none."""
-        return cls(stored["what"], tuple(stored["segments"]), tuple(stored["runs"]), tuple(stored["damaged"]))
+        """Return the step; raises KeyError, TypeError or ValueError when it is none."""
+        return cls(
+            stored["what"],
+            tuple(stored["segments"]),
+            tuple((key, number) for key, number in stored["runs"]),
+            tuple(stored["damaged"]),
+        )
 
 
 @dataclass(slots=True)
 class SealState:
     """The sealer's memory of one lake, in `journal/sealer.json`.
 
-    `published` tells of each published run how many of its records had been read in each segment that is still there:
-    what came later is late. `step` is what is being done.
+    `published` tells of each published attempt how many of its records had been read in each segment that is still
+    there: what came later is late. `step` is what is being done.
     """
 
     path: Path

@@ -1,7 +1,8 @@
 """Sealing: closed journal segments -> files of the lake, never in the host's process.
 
-Runs are published first, then what lies beside them, and only then is a segment removed. Each step is noted before it
-is done (`seal_state`), so a sealer that dies at any point is followed by one that doubles and loses nothing.
+Attempts at runs are published first, each by itself, then what lies beside them, and only then is a segment removed.
+Each step is noted before it is done (`seal_state`), so a sealer that dies at any point is followed by one that doubles
+and loses nothing.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from otel_agent_replay.export.assemble import recorded_run
 from otel_agent_replay.export.leftovers import leftovers
-from otel_agent_replay.export.record_index import RecordIndex, RunIndex, Torn
+from otel_agent_replay.export.record_index import RecordIndex, RunIndex, RunKey, Torn
 from otel_agent_replay.export.seal_state import REMOVE, REST, RUNS, SealState, Step
 from otel_agent_replay.export.segment_file import SUFFIX
 from otel_agent_replay.export.segments import Segment, SegmentData, journal_folder, list_segments
@@ -198,19 +199,21 @@ class _Sealing:
     def _publish(self, step: Step, index: RecordIndex) -> None:
         from otel_agent_replay.lake.writer import write_runs
 
-        runs = [run for run in (self._assembled(index, bytes.fromhex(text)) for text in step.runs) if run is not None]
+        keys = [(RunKey.from_text(text), number) for text, number in step.runs]
+        made = [(key, self._assembled(index, key, number)) for key, number in keys]
+        runs = {key: recorded for key, recorded in made if recorded is not None}
         if runs:
-            write_runs(self._lake, runs, segments=step.segments)
-        for recorded in runs:
+            write_runs(self._lake, list(runs.values()), segments=step.segments)
+        for key, recorded in runs.items():
             self._count(recorded)
-            self._note(index, recorded.run.run_id)
+            self._note(index, key)
         self._state.save(None)
 
-    def _assembled(self, index: RecordIndex, run_id: bytes) -> RecordedRun | None:
+    def _assembled(self, index: RecordIndex, key: RunKey, number: int) -> RecordedRun | None:
         try:
-            return recorded_run(index, run_id, self._origin)
+            return recorded_run(index, key, self._origin, attempt=number)
         except Exception as error:
-            self._report.failed.append((run_id.hex(), f"{type(error).__name__}: {error}"))
+            self._report.failed.append((key.run_id.hex(), f"{type(error).__name__}: {error}"))
             return None
 
     def _origin(self, run_id: bytes) -> RecordedRun | None:
@@ -253,59 +256,65 @@ class _Sealing:
         from otel_agent_replay.lake.catalog import Lake
 
         catalog = Lake(self._lake)
-        batch: list[bytes] = []
+        batch: dict[RunKey, int] = {}
+        given: dict[bytes, set[int]] = {}
         records = 0
-        for run_id, run in index.runs.items():
-            if not _is_complete(run, index, alive) or self._is_published(run_id):
+        for key, run in index.runs.items():
+            if not _is_complete(run, index, alive) or self._is_published(key):
                 continue
-            if catalog.has(run_id):
-                self._note(index, run_id)
+            numbers = catalog.attempts(key.run_id)
+            if key.span_id in numbers:
+                self._note(index, key)
                 continue
-            batch.append(run_id)
+            # Two processes that went on with a run without a ledger gave themselves the same number.
+            taken = given.setdefault(key.run_id, set()) | set(numbers.values())
+            batch[key] = max(taken) + 1 if run.attempt in taken else run.attempt
+            given[key.run_id].add(batch[key])
             records += len(run.places)
             if records >= BATCH_RECORDS:
                 self._publish_batch(batch, index)
-                batch, records = [], 0
+                batch, records = {}, 0
         if batch:
             self._publish_batch(batch, index)
 
-    def _publish_batch(self, batch: Sequence[bytes], index: RecordIndex) -> None:
-        numbers = sorted({number for run_id in batch for number in index.runs[run_id].segments})
+    def _publish_batch(self, batch: Mapping[RunKey, int], index: RecordIndex) -> None:
+        numbers = sorted({number for key in batch for number in index.runs[key].segments})
         segments = tuple(index.segments[number].segment.id for number in numbers)
         try:
-            self._do(Step(RUNS, segments, tuple(run_id.hex() for run_id in batch)), index)
+            self._do(Step(RUNS, segments, tuple((key.text, number) for key, number in batch.items())), index)
         except OSError:
             raise
         except Exception as error:
             self._state.save(None)
             if len(batch) == 1:
-                self._report.failed.append((batch[0].hex(), f"{type(error).__name__}: {error}"))
+                (key,) = batch
+                self._report.failed.append((key.run_id.hex(), f"{type(error).__name__}: {error}"))
                 return
-            for run_id in batch:  # one bad run must not keep the others out
-                self._publish_batch([run_id], index)
+            for key, number in batch.items():  # one bad run must not keep the others out
+                self._publish_batch({key: number}, index)
 
     def _removable(self, index: RecordIndex, unread: Sequence[Segment]) -> list[Segment]:
         """Return the closed segments all of whose runs are published; `unread` are segments that are still written."""
-        strays = [run for run_id, run in index.runs.items() if run.home is None and not self._is_published(run_id)]
+        strays = [key.run_id for key, run in index.runs.items() if run.home is None]
         begun_elsewhere = _runs_begun_in(unread) if strays else set()
         kept: set[int] = set()
-        for run_id, run in index.runs.items():
-            # Records of a run that began in no segment are late; but a forked child's wait for its parent's run.
-            if not self._is_published(run_id) and (run.home is not None or run_id in begun_elsewhere):
+        for key, run in index.runs.items():
+            # Records of an attempt that began in no segment are late; but a forked child's wait for its parent's run.
+            if key.run_id in begun_elsewhere if run.home is None else not self._is_published(key):
                 kept |= run.segments
         return [
             data.segment for number, data in enumerate(index.segments) if data.segment.closed and number not in kept
         ]
 
-    def _is_published(self, run_id: bytes) -> bool:
-        return run_id.hex() in self._state.published
+    def _is_published(self, key: RunKey) -> bool:
+        return key.text in self._state.published
 
-    def _note(self, index: RecordIndex, run_id: bytes) -> None:
+    def _note(self, index: RecordIndex, key: RunKey) -> None:
         counts: dict[str, int] = {}
-        for number, _, _ in index.runs[run_id].places:
+        for number, _, _ in index.runs[key].places:
             segment = index.segments[number].segment.id
             counts[segment] = counts.get(segment, 0) + 1
-        self._state.published[run_id.hex()] = counts
+        self._state.published[key.text] = counts
 
     def _count(self, recorded: RecordedRun) -> None:
         self._report.runs += 1
@@ -333,7 +342,7 @@ def _groups(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
 def _runs_begun_in(segments: Sequence[Segment]) -> set[bytes]:
     with _loaded(segments) as loaded:
         runs = RecordIndex([data for data in loaded if data.readable]).runs
-        return {run_id for run_id, run in runs.items() if run.home is not None}
+        return {key.run_id for key, run in runs.items() if run.home is not None}
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,16 @@ from otel_agent_replay.lake.payload_store import PackReader
 from otel_agent_replay.lake.rows import load_span
 from otel_agent_replay.lake.run_row import load_run
 from otel_agent_replay.lake.schema import file_facts
-from otel_agent_replay.model import Loss, RecordedRun, Run, run_started_ms
+from otel_agent_replay.lake.whole_run import is_fork, merged_attempts, merged_facts, with_prefix
+from otel_agent_replay.model import Loss, RecordedRun, Run, digest_of, run_started_ms
 
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run in a list: its facts and totals. A sum is None when no model call told its part."""
+    """A run in a list: its facts and totals over its attempts. A sum is None when no model call told its part.
+
+    Of a fork only what it recorded itself is counted.
+    """
 
     run: Run
     span_count: int
@@ -47,18 +51,36 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRun(RecordedRun):
-    """A run as the lake holds it: what was said of it when it was stored, beside what is read now.
+class StoredAttempt(RecordedRun):
+    """One attempt as the lake holds it: what was said of it when it was stored, beside what is read now.
 
     `manifest_digest` is the stored SHA-256 of its manifest, `checks` the short check of each node by span id,
-    `kept` the digests whose bytes were stored, `span_count` and `step_count` what it had.
+    `kept` the digests whose bytes were stored, `span_count` what it had.
     """
 
     manifest_digest: bytes = b""
     checks: Mapping[bytes, bytes] = field(default_factory=dict)
     kept: frozenset[bytes] = frozenset()
     span_count: int = 0
-    step_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun(RecordedRun):
+    """A run as the lake holds it, its attempts in `stored`. `origin` is what a fork shares its beginning with."""
+
+    stored: Sequence[StoredAttempt] = ()
+    origin: StoredRun | None = None
+
+    @property
+    def kept(self) -> frozenset[bytes]:
+        """The digests whose bytes were stored with this run."""
+        return frozenset().union(*(part.kept for part in self.stored))
+
+    @property
+    def manifest_digest(self) -> bytes:
+        """The stored SHA-256 of its manifest; of several attempts that of their digests, joined in order."""
+        digests = [part.manifest_digest for part in self.stored]
+        return digests[0] if len(digests) == 1 else digest_of(b"".join(digests))
 
 
 class Lake:
@@ -71,25 +93,35 @@ class Lake:
         self, *, since_ns: int | None = None, until_ns: int | None = None, limit: int | None = None
     ) -> list[RunSummary]:
         """Return the runs that began in [since_ns, until_ns), newest first, at most `limit`."""
-        found: list[RunSummary] = []
+        found: dict[bytes, dict[int, dict[str, Any]]] = {}
         first_ms = None if since_ns is None else since_ns // 1_000_000
         last_ms = None if until_ns is None else (until_ns - 1) // 1_000_000
         for file in all_files(self.root, SPANS, newest_first=True, first_ms=first_ms, last_ms=last_ms):
             if limit is not None and len(found) >= limit and file.last_ms < _oldest_ms(found, limit):
                 continue
-            found += [_summary(root) for root in _roots(file, _ROOT_COLUMNS).to_pylist()]
-        found = [
+            for root in _roots(file, _ROOT_COLUMNS).to_pylist():
+                found.setdefault(root["run_id"], {}).setdefault(root["attempt"], root)
+        summaries = [_summary([roots[number] for number in sorted(roots)]) for roots in found.values()]
+        summaries = [
             summary
-            for summary in found
+            for summary in summaries
             if (since_ns is None or summary.run.started_ns >= since_ns)
             and (until_ns is None or summary.run.started_ns < until_ns)
         ]
-        found.sort(key=lambda summary: summary.run.run_id, reverse=True)
-        return found[:limit]
+        summaries.sort(key=lambda summary: summary.run.run_id, reverse=True)
+        return summaries[:limit]
 
     def has(self, run_id: bytes) -> bool:
         """Return whether the run is in the lake."""
-        return self._locate(run_id) is not None
+        return next(self._located(run_id), None) is not None
+
+    def attempts(self, run_id: bytes) -> dict[bytes, int]:
+        """Return the numbers of the run's attempts in the lake, by the ids of their root spans."""
+        found: dict[bytes, int] = {}
+        for file, _, _ in self._located(run_id):
+            roots = _roots(file, ["run_id", "attempt", "span_id"]).to_pylist()
+            found.update({root["span_id"]: root["attempt"] for root in roots if root["run_id"] == run_id})
+        return found
 
     def find(self, text: str) -> bytes:
         """Return the id of the run with this run id, trace id or unique prefix of one (hexadecimal).
@@ -112,50 +144,87 @@ class Lake:
             return found.pop()
         raise RunNotFound(text, sorted(run_id.hex() for run_id in found))
 
-    def load(self, run_id: bytes) -> StoredRun:
-        """Return the run, its payloads read when asked for. Raises RunNotFound, DamagedRecording, UnsupportedFormat."""
-        found = self._locate(run_id)
-        if found is None:
+    def load(self, run_id: bytes, *, whole: bool = True) -> StoredRun:
+        """Return the run, its payloads read when asked for. Raises RunNotFound, DamagedRecording, UnsupportedFormat.
+
+        A run of several attempts is one run (see `whole_run`). A fork comes with the steps that it shares with its
+        origin; with `whole` False, as it recorded itself.
+        """
+        return self._load(run_id, whole, frozenset())
+
+    def _load(self, run_id: bytes, whole: bool, forks: frozenset[bytes]) -> StoredRun:
+        parts = self.stored_attempts(run_id)
+        if not parts:
             raise RunNotFound(run_id.hex())
-        file, parquet, groups = found
-        rows = _rows(file, parquet, groups, run_id)
-        root = next((row for row in rows if row["root"]), None)
-        if root is None or root["run"] is None:
-            raise DamagedRecording(f"{file.path} holds spans of run {run_id.hex()} but not its root")
-        numbers = _numbers(rows)
-        return StoredRun(
-            run=load_run(root),
-            spans=tuple(load_span(row) for row in rows),
-            payload=_PayloadsOf(file.beside(PAYLOADS), numbers).payload,
-            losses=tuple(self._losses(run_id)),
-            manifest_digest=root["run"]["manifest_digest"] or b"",
-            checks={row["span_id"]: row["entry_check"] for row in rows if row["entry_check"] is not None},
-            kept=frozenset(numbers),
-            span_count=root["run"]["span_count"],
-            step_count=root["run"]["step_count"],
-        )
+        merged: RecordedRun = merged_attempts(parts)
+        origin = None
+        if whole and is_fork(merged.run):
+            origin_id = merged.run.origin_run_id
+            if origin_id not in forks and self.has(origin_id):  # a circle of origins: no writer of ours makes one
+                origin = self._load(origin_id, whole, forks | {run_id})
+            merged = with_prefix(merged, origin)
+        return StoredRun(**_fields_of(merged), stored=tuple(parts), origin=origin)
+
+    def stored_attempts(self, run_id: bytes) -> list[StoredAttempt]:
+        """Return the run's attempts in the lake, each by itself, in order of their numbers; [] when there is none.
+
+        What the run lost is told with the first of them.
+        """
+        found: dict[int, tuple[LakeFile, list[dict[str, Any]]]] = {}
+        for file, parquet, groups in self._located(run_id):
+            of_file: dict[int, list[dict[str, Any]]] = {}
+            for row in _rows(file, parquet, groups, run_id):
+                of_file.setdefault(row["attempt"] or 1, []).append(row)
+            for number, rows in of_file.items():
+                found.setdefault(number, (file, rows))
+        if not found:
+            return []
+        losses = tuple(self._losses(run_id))
+        return [
+            _stored_attempt(*found[number], losses if place == 0 else ()) for place, number in enumerate(sorted(found))
+        ]
 
     def siblings(self, run_id: bytes) -> list[bytes]:
-        """Return the runs that the same process recorded, this one among them, in the order it began them."""
-        process = self.load(run_id).run.process
+        """Return the runs that were begun by the same process, this one among them, in the order it began them.
+
+        Raises RunNotFound.
+        """
+        process = self._begun_by(run_id)
         if not process:
             return [run_id]
         found = {}
         for file in all_files(self.root, SPANS):
-            roots = _roots(file, ["run_id", "run.process", "run.ordinal"])
-            ours = roots.filter(pc.equal(pc.struct_field(roots.column("run"), "process"), pa.scalar(process)))
+            roots = _roots(file, ["run_id", "attempt", "run.process", "run.ordinal"])
+            ours = roots.filter(
+                pc.and_(
+                    pc.equal(pc.struct_field(roots.column("run"), "process"), pa.scalar(process)),
+                    pc.equal(roots.column("attempt"), pa.scalar(1, pa.int32())),
+                )
+            )
             found.update({root["run_id"]: root["run"]["ordinal"] for root in ours.to_pylist()})
+        found.setdefault(run_id, 0)  # where its first attempt is not here, its second stands for it
         return sorted(found, key=lambda member: (found[member], member))
 
-    def _locate(self, run_id: bytes) -> tuple[LakeFile, pq.ParquetFile, list[int]] | None:
+    def _begun_by(self, run_id: bytes) -> str:
+        """Return the process of the run's first attempt."""
+        roots: dict[int, dict[str, Any]] = {}
+        for file, _, _ in self._located(run_id):
+            for root in _roots(file, ["run_id", "attempt", "run.process"]).to_pylist():
+                if root["run_id"] == run_id:
+                    roots.setdefault(root["attempt"], root)
+        if not roots:
+            raise RunNotFound(run_id.hex())
+        return roots[min(roots)]["run"]["process"] or ""
+
+    def _located(self, run_id: bytes) -> Iterator[tuple[LakeFile, pq.ParquetFile, list[int]]]:
+        """Yield the files that hold attempts of the run, each with the row groups that may."""
         started_ms = run_started_ms(run_id)
         for file in files_in(Partition.of_ms(started_ms).folder(self.root, SPANS)):
             if file.first_ms <= started_ms <= file.last_ms:
                 parquet = _open(file)
                 groups = _groups_with(parquet, run_id)
                 if groups and _contains(file, parquet, groups, run_id):
-                    return file, parquet, groups
-        return None
+                    yield file, parquet, groups
 
     def _losses(self, run_id: bytes) -> Iterator[Loss]:
         """Yield the run's losses: those written with it, and those that came later."""
@@ -190,7 +259,28 @@ class _PayloadsOf:
         return self._reader.payload(number, digest)
 
 
-_ROOT_COLUMNS = ["run_id", "trace_id", "span_id", "agent", "run"]
+_ROOT_COLUMNS = ["run_id", "attempt", "trace_id", "span_id", "agent", "run"]
+
+
+def _stored_attempt(file: LakeFile, rows: list[dict[str, Any]], losses: Sequence[Loss]) -> StoredAttempt:
+    root = next((row for row in rows if row["root"]), None)
+    if root is None or root["run"] is None:
+        raise DamagedRecording(f"{file.path} holds spans of run {rows[0]['run_id'].hex()} but not its root")
+    numbers = _numbers(rows)
+    return StoredAttempt(
+        run=load_run(root),
+        spans=tuple(load_span(row) for row in rows),
+        payload=_PayloadsOf(file.beside(PAYLOADS), numbers).payload,
+        losses=losses,
+        manifest_digest=root["run"]["manifest_digest"] or b"",
+        checks={row["span_id"]: row["entry_check"] for row in rows if row["entry_check"] is not None},
+        kept=frozenset(numbers),
+        span_count=root["run"]["span_count"],
+    )
+
+
+def _fields_of(recorded: RecordedRun) -> dict[str, Any]:
+    return {column.name: getattr(recorded, column.name) for column in fields(RecordedRun)}
 
 
 def _open(file: LakeFile) -> pq.ParquetFile:
@@ -267,14 +357,27 @@ def _roots_between(file: LakeFile, column: str, lowest: bytes, highest: bytes) -
     return found
 
 
-def _summary(root: dict[str, Any]) -> RunSummary:
-    facts = root["run"]
-    names = [column.name for column in fields(RunSummary) if column.name != "run"]
-    return RunSummary(load_run(root), **{name: facts[name] for name in names})
+def _summary(roots: Sequence[dict[str, Any]]) -> RunSummary:
+    """Return the summary of a run from the root rows of its attempts, in order."""
+    run = merged_facts([load_run(root) for root in roots])
+    told = [root["run"] for root in roots]
+    totals = {name: _total([facts[name] for facts in told]) for name in _TOTALS}
+    if len(told) > 1:  # a call that was in flight when an attempt ended was made again under the same step
+        last = max(facts["last_step"] or 0 for facts in told)
+        totals["step_count"] = last - max(run.fork_step - 1, 0)
+    return RunSummary(run, **totals)
 
 
-def _oldest_ms(found: list[RunSummary], limit: int) -> int:
-    newest = sorted((run_started_ms(summary.run.run_id) for summary in found), reverse=True)
+_TOTALS = [column.name for column in fields(RunSummary) if column.name != "run"]
+
+
+def _total(values: Sequence[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _oldest_ms(found: Iterable[bytes], limit: int) -> int:
+    newest = sorted(map(run_started_ms, found), reverse=True)
     return newest[limit - 1]
 
 

@@ -26,6 +26,9 @@ def manifest_of(recorded: RecordedRun) -> tuple[Manifest, bytes]:
         status=str(run.status),
         versions=sorted(f"{version.name}={version.value}" for version in versions_to_wire(run.versions)),
         entries=[_entry(node) for node in nodes],
+        attempt=run.attempt if run.attempt > 1 else 0,
+        origin_run_id=run.origin_run_id if run.fork_step else b"",
+        fork_step=run.fork_step,
     )
     return manifest, digest_of(manifest.SerializeToString(deterministic=True))
 

@@ -57,6 +57,7 @@ def store_span(recorded: RecordedSpan, run: Run, position: int, origins: Origins
     span, node = recorded.span, recorded.node
     row: Row = {
         "run_id": run.run_id or None,
+        "attempt": run.attempt if run.run_id else None,
         "position": position,
         "root": bool(run.run_id) and span.span_id == run.root_span_id,
         "agent": store_text(run.agent) or None,

@@ -25,6 +25,7 @@ def store_run(run: Run, root: Row) -> Row:
         "mode": store_text(run.mode) or None,
         "replay": run.replay,
         "origin_run_id": run.origin_run_id or None,
+        "fork_step": run.fork_step or None,
         "subject": store_text(run.subject) or None,
         "service": store_text(run.service) or None,
         "process": store_text(run.process) or None,
@@ -62,6 +63,7 @@ def load_run(root: Mapping[str, Any]) -> Run:
         mode=text("mode"),
         replay=stored["replay"],
         origin_run_id=stored["origin_run_id"] or b"",
+        fork_step=stored["fork_step"] or 0,
         subject=text("subject"),
         service=text("service"),
         process=text("process"),
@@ -78,15 +80,18 @@ def load_run(root: Mapping[str, Any]) -> Run:
         format_version=stored["format_version"],
         reader_version=stored["reader_version"],
         quirks=tuple(load_text(quirk) for quirk in stored["quirks"] or ()),
+        attempt=root["attempt"] or 1,
     )
 
 
 def run_totals(recorded: RecordedRun, rows: list[Row]) -> Row:
-    """Return the counts and sums of a run that lists of runs show; a sum is None when no call told its part."""
+    """Return the counts and sums of an attempt that lists of runs show; a sum is None when no call told its part."""
     models = [row for row in rows if row.get("kind") == str(Kind.MODEL)]
+    steps = [row["step"] for row in rows if row.get("step") is not None]
     return {
         "span_count": len(rows),
-        "step_count": sum(row.get("step") is not None for row in rows),
+        "step_count": len(steps),
+        "last_step": max(steps, default=None),
         "error_count": sum(row.get("outcome") == "error" for row in rows if not row["root"]),
         "model_call_count": len(models),
         "input_tokens": _sum(models, "input_tokens"),

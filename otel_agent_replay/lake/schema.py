@@ -54,6 +54,7 @@ RUN = pa.struct(
         ("mode", _TEXT),
         ("replay", pa.bool_()),
         ("origin_run_id", pa.binary(16)),
+        ("fork_step", pa.int32()),
         ("subject", _TEXT),
         ("service", _TEXT),
         ("process", _TEXT),
@@ -68,6 +69,7 @@ RUN = pa.struct(
         ("manifest_digest", _DIGEST),
         ("span_count", pa.int64()),
         ("step_count", pa.int64()),
+        ("last_step", pa.int64()),
         ("error_count", pa.int64()),
         ("model_call_count", pa.int64()),
         ("input_tokens", pa.int64()),
@@ -76,7 +78,7 @@ RUN = pa.struct(
         ("loss_count", pa.int64()),
     ]
 )
-"""The facts of a run, on its root row only. `versions` holds agent, prompt, ... and `package:NAME`."""
+"""The facts of one attempt at a run, on its root row only. `versions` holds agent, prompt, ... and `package:NAME`."""
 
 EVENT = pa.struct(
     [("time_ns", pa.int64()), ("name", _TEXT), ("attributes", ATTRIBUTES), ("dropped_attributes", pa.int64())]
@@ -112,8 +114,9 @@ BESIDE_ATTRIBUTE = pa.struct([("name", _TEXT), ("value", pa.binary())])
 SPANS = pa.schema(
     [
         _field("run_id", pa.binary(16), "the run; null: a trace without a run"),
-        _field("position", pa.int32(), "place of the span in its run, from 0"),
-        _field("root", pa.bool_(), "whether it is the root span of its run"),
+        _field("attempt", pa.int32(), "number of the attempt at the run that recorded it, from 1; null: no run"),
+        _field("position", pa.int32(), "place of the span in its attempt, from 0"),
+        _field("root", pa.bool_(), "whether it is the root span of its attempt"),
         _field("trace_id", pa.binary(), "16 bytes"),
         _field("span_id", pa.binary(), "8 bytes"),
         _field("parent_span_id", pa.binary(), "8 bytes; null: none"),
@@ -126,7 +129,7 @@ SPANS = pa.schema(
         _field("status_message", _TEXT, "status message"),
         _field("service", _TEXT, "service.name of the resource"),
         _field("agent", _TEXT, "the run's agent"),
-        _field("run", RUN, "facts of the run; root rows only"),
+        _field("run", RUN, "facts of the attempt; root rows only"),
         _field("kind", _TEXT, "model, tool, http, ...; null: a span of another instrumentation"),
         _field("node_name", _TEXT, "name of the tool, decision, ..."),
         _field("path", _TEXT, 'logical place: kind:name#occurrence parts joined by "/" (% and / in them as %25, %2F)'),

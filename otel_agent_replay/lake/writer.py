@@ -40,11 +40,12 @@ FILE_ROWS = 32 * ROW_GROUP_ROWS
 def write_runs(
     lake: Path, runs: Sequence[RecordedRun], *, segments: Sequence[str], losses: Sequence[Loss] = ()
 ) -> list[Path]:
-    """Write whole runs and return the spans files made; each is published whole or not at all.
+    """Write attempts at runs and return the spans files made; each file is published whole or not at all.
 
     `segments` are the ids of the journal segments they come from. `losses` are those of no run, and those that came
     after their run was written. A run with an empty id is a trace without a run. Writing the same runs again replaces
-    the same files. Raises ValueError for a run without its root span.
+    the same files. A later attempt lies in the hour that its run began in. Raises ValueError for a run without its root
+    span.
     """
     partitions: dict[Partition, list[RecordedRun]] = defaultdict(list)
     for recorded in runs:
@@ -63,8 +64,8 @@ def _started_ms(recorded: RecordedRun) -> int:
     return run_started_ms(run.run_id) if run.run_id else run.started_ns // 1_000_000
 
 
-def _order(recorded: RecordedRun) -> tuple[bytes, bytes]:
-    return recorded.run.run_id, recorded.run.trace_id
+def _order(recorded: RecordedRun) -> tuple[bytes, int, bytes]:
+    return recorded.run.run_id, recorded.run.attempt, recorded.run.trace_id
 
 
 def _batches(runs: list[RecordedRun]) -> Iterator[list[RecordedRun]]:
@@ -150,8 +151,14 @@ def _pack_number(runs: list[RecordedRun], segments: Sequence[str]) -> int:
     # From the ids alone: sealing the same runs again after a crash replaces the files instead of adding to them.
     # A trace without a run may come in parts, at different times: there the segments belong to the name.
     apart = b"" if all(run.run.run_id for run in runs) else "\0".join(segments).encode()
-    digest = hashlib.sha256(b"".join(run.run.run_id + run.run.trace_id for run in runs) + apart).digest()
+    digest = hashlib.sha256(b"".join(map(_identity, runs)) + apart).digest()
     return int.from_bytes(digest[:8], "big") >> 1
+
+
+def _identity(recorded: RecordedRun) -> bytes:
+    run = recorded.run
+    later = run.attempt.to_bytes(4, "big") if run.attempt > 1 else b""
+    return run.run_id + run.trace_id + later
 
 
 def _bodies(recorded: RecordedRun) -> Iterator[Body]:

@@ -21,7 +21,7 @@ from otel_agent_replay.model.kinds import AnswerSource, CaptureLevel, EdgeBasis,
 from otel_agent_replay.model.loss import Loss, LossReason
 from otel_agent_replay.model.payload import EMPTY_DIGEST, MediaType, Payload, digest_of
 from otel_agent_replay.model.recorded import CLIENT_STRAND, THREAD_END, Node, Read, RecordedRun, RecordedSpan
-from otel_agent_replay.model.run import Coverage, CoverageEntry, Run, RunStatus, Versions
+from otel_agent_replay.model.run import Attempt, Coverage, CoverageEntry, Run, RunStatus, Versions
 from otel_agent_replay.model.span import (
     AttributeValue,
     InstrumentationScope,
@@ -37,6 +37,7 @@ __all__ = [
     "THREAD_END",
     "AnswerSource",
     "Approval",
+    "Attempt",
     "AttributeValue",
     "Call",
     "CaptureLevel",

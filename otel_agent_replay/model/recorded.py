@@ -12,7 +12,7 @@ from typing import NamedTuple
 from otel_agent_replay.model.exchange import Call, Outcome
 from otel_agent_replay.model.kinds import AnswerSource, Fidelity, Kind, SideEffect
 from otel_agent_replay.model.loss import Loss
-from otel_agent_replay.model.run import Run
+from otel_agent_replay.model.run import Attempt, Run
 from otel_agent_replay.model.span import Span
 
 CLIENT_STRAND = "client"
@@ -43,6 +43,8 @@ class Read(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Node:
     """The replay side of a span of ours: where it lies in the run, what was asked, what came back.
+
+    `run_id` is the run that recorded it: in a fork, what it shares with its origin carries the origin's.
 
     `path` is the logical place: one `kind:name#occurrence` part per ancestor, root first, itself last; ids and
     times have no part in it. `step` rises by one as steps begin (None for scopes); `sequence` and
@@ -91,13 +93,17 @@ class RecordedRun:
     """A whole run. `spans` come in order of `sequence`, then start time.
 
     `payload(digest)` returns the bytes behind a digest, or None when they were never kept or are gone.
-    Payload objects inside the nodes may come with `data` None until asked for through it.
+    Payload objects inside the nodes may come with `data` None until asked for through it. `attempts` are the goes at
+    the run, in order, where that is known; `superseded` are spans of earlier attempts that a later one made again:
+    they are history, not part of `spans`.
     """
 
     run: Run
     spans: Sequence[RecordedSpan]
     payload: Callable[[bytes], bytes | None]
     losses: Sequence[Loss] = field(default_factory=tuple)
+    attempts: Sequence[Attempt] = ()
+    superseded: Sequence[RecordedSpan] = ()
 
     @property
     def nodes(self) -> list[Node]:

@@ -52,6 +52,24 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """One process's go at a run: its `number` from 1, its own root span, how it ended, what it ran with.
+
+    Times are Unix nanoseconds, `ended_ns` 0 when it never ended. `process` is the journal writer that recorded it.
+    """
+
+    number: int
+    trace_id: bytes
+    span_id: bytes
+    started_ns: int
+    ended_ns: int = 0
+    status: RunStatus = RunStatus.PENDING
+    process: str = ""
+    mode: str = "record"
+    versions: Versions = field(default_factory=Versions)
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One run's facts. `thread_id` is the conversation (`gen_ai.conversation.id`); times are Unix nanoseconds.
 

@@ -87,7 +87,7 @@ def test_a_run_cut_at_every_offset(tmp_path: Path) -> None:
         with index_of(lake) as index:
             if not acknowledged:
                 continue
-            recorded = recorded_run(index, run.run_id)
+            recorded = recorded_run(index, run.key)
             nodes = {span.span.span_id: span.node for span in recorded.spans}
             for what, span_id in acknowledged:
                 node = nodes[span_id]
@@ -164,9 +164,9 @@ def test_whatever_was_recorded_is_assembled(steps, segment_bytes: int) -> None:
                     _partial(one, span_id, text)
         journal.close()
         with index_of(lake) as index:
-            assert set(index.runs) == {one.run.run_id for one in told}
+            assert set(index.runs) == {one.run.key for one in told}
             for one in told:
-                _compare(one, recorded_run(index, one.run.run_id))
+                _compare(one, recorded_run(index, one.run.key))
 
 
 def _partial(one: Told, span_id: bytes, text: bytes) -> None:
@@ -222,7 +222,7 @@ def test_every_body_is_rebuilt(edits, segment_bytes: int) -> None:
             run.end(run.begin("call", Payload.of(body, "text/plain")))
         run.finish()
         with index_of(lake) as index:
-            recorded = recorded_run(index, run.run_id)
+            recorded = recorded_run(index, run.key)
             found = [recorded.payload(node.call.request.digest) for node in recorded.nodes[1:]]
             backwards = [recorded.payload(node.call.request.digest) for node in reversed(recorded.nodes[1:])]
             assert found == bodies
@@ -246,7 +246,7 @@ def test_assembling_is_linear(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(SegmentData, "record_at", lambda *args: read.append(args) or real_read(*args))
     with index_of(tmp_path / "lake") as index:
         assert not read
-        recorded = recorded_run(index, run.run_id)
+        recorded = recorded_run(index, run.key)
         assert len(read) == 2 * steps + 2
         assert not proved
         for node in recorded.nodes[1:]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from otel_agent_replay.export.journal import Journal
+from otel_agent_replay.export.record_index import RunKey
 from otel_agent_replay.model import (
     Call,
     HttpRequestHead,
@@ -39,17 +40,29 @@ def value(anything: Any) -> Payload:
 
 
 class JournalRun:
-    """One run in a journal. Each method writes at once; times and sequences count up from the run's start."""
+    """One attempt at a run in a journal. Each method writes at once; times and sequences count up from its start.
 
-    def __init__(self, journal: Journal, agent: str = "desk", *, run_id: bytes | None = None, **facts: Any) -> None:
+    A later attempt, or a fork, says `first_sequence` and `first_step`, and its number or origin among the facts.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        agent: str = "desk",
+        *,
+        run_id: bytes | None = None,
+        first_sequence: int = 1,
+        first_step: int = 1,
+        **facts: Any,
+    ) -> None:
         self.journal = journal
         self.agent = agent
         self.run_id = run_id or new_run_id(NOW_NS // 1_000_000)
         self.trace_id = new_trace_id()
         self.root = new_span_id()
         self.history = BodyHistory()
-        self._sequence = itertools.count(1)
-        self._step = itertools.count(1)
+        self._sequence = itertools.count(first_sequence)
+        self._step = itertools.count(first_step)
         self._occurrences: dict[tuple[bytes, str, str], int] = {}
         journal.begin_run(self.run_id)
         given = facts.pop("given", None)
@@ -59,14 +72,18 @@ class JournalRun:
             span_id=self.root,
             agent=agent,
             time_ns=NOW_NS + next(self._sequence),
-            mode="record",
-            **facts,
+            **{"mode": "record", **facts},
         )
         bodies = []
         if given is not None:
             begun.input_digest = given.digest
             bodies = self.bodies(given)
         self.ok = journal.append(*bodies, wire.Record(run_begun=begun))
+
+    @property
+    def key(self) -> RunKey:
+        """What names this attempt in the journal."""
+        return RunKey(self.run_id, self.root)
 
     def bodies(self, *payloads: Payload) -> list[wire.Record]:
         found = [self.journal.body(payload, self.history) for payload in payloads]
@@ -82,11 +99,15 @@ class JournalRun:
         head: HttpRequestHead | None = None,
         attributes: dict[str, Any] | None = None,
         side_effect: SideEffect = SideEffect.WRITE,
+        occurrence: int | None = None,
+        step: int = 0,
+        source: str = "live",
     ) -> bytes:
         span_id = new_span_id()
         parent = parent or self.root
         key = (parent, kind.value, name)
-        occurrence = self._occurrences.get(key, -1) + 1
+        if occurrence is None:
+            occurrence = self._occurrences.get(key, -1) + 1
         self._occurrences[key] = occurrence
         sequence = next(self._sequence)
         begun = wire.NodeBegun(
@@ -100,12 +121,12 @@ class JournalRun:
             sequence=sequence,
             time_ns=NOW_NS + sequence,
             side_effect=side_effect.value,
-            source="live",
+            source=source,
             span_name=f"{kind.value} {name}",
         )
         bodies = []
         if kind.is_crossing:
-            begun.step = next(self._step)
+            begun.step = step or next(self._step)
             request = request or value({"args": [name], "kwargs": {}})
             call = Call(kind, name, side_effect, request, head, attributes or {})
             begun.request_digest = request.digest
@@ -139,8 +160,8 @@ class JournalRun:
             bodies = self.bodies(result)
         return self.journal.append(*bodies, wire.Record(node_ended=ended))
 
-    def tool(self, name: str = "refund", result: Any = None, request: Payload | None = None) -> bytes:
-        span_id = self.begin(name, request)
+    def tool(self, name: str = "refund", result: Any = None, request: Payload | None = None, **options: Any) -> bytes:
+        span_id = self.begin(name, request, **options)
         self.end(span_id, value(result))
         return span_id
 

@@ -1,5 +1,6 @@
 SELECT
     lower(hex(span.run_id)) AS run_id,
+    span.attempt,
     span.step,
     span.node_name AS name,
     payload_text(span.pack, span.request_payload) AS action,

@@ -1,5 +1,6 @@
 SELECT
     lower(hex(run_id)) AS run_id,
+    attempt,
     step,
     operation,
     provider,

@@ -1,5 +1,6 @@
 SELECT
     lower(hex(run_id)) AS run_id,
+    attempt,
     lower(hex(trace_id)) AS trace_id,
     lower(hex(span_id)) AS span_id,
     lower(hex(parent_span_id)) AS parent_span_id,

@@ -1,5 +1,6 @@
 SELECT
     lower(hex(span.run_id)) AS run_id,
+    span.attempt,
     span.step,
     coalesce(span.node_name, span.tool_name) AS name,
     coalesce(

@@ -76,6 +76,9 @@ class Manifest(google.protobuf.message.Message):
     STATUS_FIELD_NUMBER: builtins.int
     VERSIONS_FIELD_NUMBER: builtins.int
     ENTRIES_FIELD_NUMBER: builtins.int
+    ATTEMPT_FIELD_NUMBER: builtins.int
+    ORIGIN_RUN_ID_FIELD_NUMBER: builtins.int
+    FORK_STEP_FIELD_NUMBER: builtins.int
     format_version: builtins.int
     run_id: builtins.bytes
     agent: builtins.str
@@ -83,6 +86,12 @@ class Manifest(google.protobuf.message.Message):
     input_digest: builtins.bytes
     output_digest: builtins.bytes
     status: builtins.str
+    attempt: builtins.int
+    """number of the attempt that recorded the entries; 0: the first"""
+    origin_run_id: builtins.bytes
+    """of a fork: the run that holds what it shares"""
+    fork_step: builtins.int
+    """step at which it leaves that run; 0: no fork"""
     @property
     def versions(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.str]:
         """"name=value", sorted"""
@@ -103,7 +112,10 @@ class Manifest(google.protobuf.message.Message):
         status: builtins.str = ...,
         versions: collections.abc.Iterable[builtins.str] | None = ...,
         entries: collections.abc.Iterable[global___ManifestEntry] | None = ...,
+        attempt: builtins.int = ...,
+        origin_run_id: builtins.bytes = ...,
+        fork_step: builtins.int = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["agent", b"agent", "entries", b"entries", "format_version", b"format_version", "input_digest", b"input_digest", "mode", b"mode", "output_digest", b"output_digest", "run_id", b"run_id", "status", b"status", "versions", b"versions"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["agent", b"agent", "attempt", b"attempt", "entries", b"entries", "fork_step", b"fork_step", "format_version", b"format_version", "input_digest", b"input_digest", "mode", b"mode", "origin_run_id", b"origin_run_id", "output_digest", b"output_digest", "run_id", b"run_id", "status", b"status", "versions", b"versions"]) -> None: ...
 
 global___Manifest = Manifest
