@@ -9,6 +9,7 @@
     │   └── MissingPayload        a payload is not in the lake
     ├── CodecError                bytes that are not what the typed codec writes
     ├── CannotJudge               no verdict is possible: not recorded, damaged, unsafe
+    ├── LedgerError               the ledger cannot be read or written
     ├── RunBusy                   another worker holds the run
     ├── FingerprintChanged        the code or configuration is not the recorded one
     ├── ApprovalRequired          a tool that needs an approval was called without one for exactly this action
@@ -113,6 +114,12 @@ class CannotJudge(AgentReplayError):
     """No verdict is possible; the command line answers it with exit code 125."""
 
     code = "cannot_judge"
+
+
+class LedgerError(AgentReplayError):
+    """The ledger cannot be read or written: what it must know before a side effect, it does not know."""
+
+    code = "ledger"
 
 
 class RunBusy(AgentReplayError):
@@ -292,7 +299,7 @@ class FenceViolation(ReplayInterrupt):
         self.fence = fence
         super().__init__(
             f"{attempt} at {location} was refused by the {fence} fence: an exact replay is offline. Declare the call "
-            "as a tool (`@replay.tool`) so that it is recorded, or allow it by name"
+            "as a tool (`@replay.tool`) so that it is recorded, or allow it by name (--allow, --allow-write)"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:

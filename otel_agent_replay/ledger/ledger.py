@@ -1,0 +1,224 @@
+"""The ledger as a whole: which runs there are, who may work on one, what a person must decide."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from otel_agent_replay.errors import LedgerError, RunBusy, RunNotFound
+from otel_agent_replay.ledger import schema
+from otel_agent_replay.ledger.engine import Database
+from otel_agent_replay.ledger.lease import Lease
+from otel_agent_replay.ledger.rows import ApprovalRow, EffectRow, RunRow, StepRow
+from otel_agent_replay.ledger.workers import is_gone
+
+FILE = "file"
+"""As a URL: an SQLite file in the lake's folder."""
+
+_time_ns = time.time_ns
+_RUNNING = "running"
+_ENDED = ("ok", "error", "aborted", "departed")
+_OPEN = ("intended", "in_doubt")
+
+
+def ledger_url(setting: str, lake: Path) -> str:
+    """Return the URL that a setting means: itself, or for `file` that of the file in the lake's folder."""
+    return f"sqlite:///{Path(lake).resolve() / 'ledger.sqlite'}" if setting == FILE else setting
+
+
+def open_ledger(url: str) -> Ledger:
+    """Open a ledger, with its tables made where there are none. Raises ConfigurationError, UnsupportedFormat."""
+    return Ledger(Database(url))
+
+
+class Ledger:
+    """A ledger. Thread-safe, and usable after a fork."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # --- who works on a run ---
+
+    def begin_run(self, run_id: bytes, agent: str, *, worker: str, lease_s: float) -> Lease:
+        """Take down a new run and hold it. Raises RunBusy when it is there already, LedgerError."""
+        now = _time_ns()
+        try:
+            with self._database.writing() as connection:
+                connection.execute(insert(schema.runs).values(**_new_run(run_id, agent, worker, now, lease_s)))
+        except IntegrityError as error:
+            raise self._busy(run_id) from error
+        return Lease(self._database, run_id, worker, 1, lease_s, now)
+
+    def take_over(self, run_id: bytes, agent: str, *, worker: str, lease_s: float) -> Lease:
+        """Hold a run that nobody holds: its lease was given back, ran out, or its worker on this machine is gone.
+
+        A run that the ledger never saw is taken down. Raises RunBusy, LedgerError.
+        """
+        now, runs = _time_ns(), schema.runs
+        try:
+            with self._database.writing() as connection:
+                found = connection.execute(select(runs).where(runs.c.run_id == run_id).with_for_update()).one_or_none()
+                if found is None:
+                    connection.execute(insert(runs).values(**_new_run(run_id, agent, worker, now, lease_s)))
+                    return Lease(self._database, run_id, worker, 1, lease_s, now)
+                if found.lease_expires_ns > now and not is_gone(found.worker):
+                    raise RunBusy(run_id.hex(), found.worker, found.lease_expires_ns)
+                fence = found.fence + 1
+                connection.execute(
+                    update(runs)
+                    .where(runs.c.run_id == run_id)
+                    .values(
+                        status=_RUNNING,
+                        worker=worker,
+                        fence=fence,
+                        lease_expires_ns=now + int(lease_s * 1e9),
+                        updated_ns=now,
+                    )
+                )
+        except IntegrityError as error:
+            raise self._busy(run_id) from error
+        return Lease(self._database, run_id, worker, fence, lease_s, now)
+
+    def _busy(self, run_id: bytes) -> RunBusy:
+        found = self.run(run_id)
+        return RunBusy(run_id.hex(), found.worker if found else "", found.lease_expires_ns if found else 0)
+
+    # --- what there is ---
+
+    def run(self, run_id: bytes) -> RunRow | None:
+        """Return a run's row, None when the ledger never saw it."""
+        found = self._rows(schema.runs, schema.runs.c.run_id == run_id)
+        return RunRow(**found[0]) if found else None
+
+    def runs(self, *, status: str | None = None) -> list[RunRow]:
+        """Return the runs, those of one status if given, in the order they began."""
+        where = () if status is None else (schema.runs.c.status == status,)
+        return [RunRow(**row) for row in self._rows(schema.runs, *where, order=schema.runs.c.started_ns)]
+
+    def steps(self, run_id: bytes) -> list[StepRow]:
+        """Return the durable steps of a run, by attempt and step."""
+        rows = self._rows(schema.steps, schema.steps.c.run_id == run_id, order=schema.steps.c.begun_ns)
+        return [StepRow(**row) for row in rows]
+
+    def effects(self, run_id: bytes) -> list[EffectRow]:
+        """Return the effects of a run, in the order they began."""
+        rows = self._rows(schema.effects, schema.effects.c.run_id == run_id, order=schema.effects.c.begun_ns)
+        return [EffectRow(**row) for row in rows]
+
+    def in_doubt(self) -> list[EffectRow]:
+        """Return the effects of all runs that a person must decide on."""
+        rows = self._rows(schema.effects, schema.effects.c.status == "in_doubt", order=schema.effects.c.begun_ns)
+        return [EffectRow(**row) for row in rows]
+
+    def approvals(self, run_id: bytes | None = None, *, status: str | None = None) -> list[ApprovalRow]:
+        """Return approvals, of one run or one status if given, in the order they were asked for."""
+        table = schema.approvals
+        where = [] if run_id is None else [table.c.run_id == run_id]
+        if status is not None:
+            where.append(table.c.status == status)
+        rows = self._rows(table, *where, order=table.c.asked_ns)
+        return [ApprovalRow(**{**row, "allowed": tuple(json.loads(row["allowed"]))}) for row in rows]
+
+    # --- a person's word ---
+
+    def decide(self, run_id: bytes, step: int, *, happened: bool, result: bytes | None, by: str) -> EffectRow:
+        """Say what became of the effect in doubt at a step. `result` is what the call then returns (typed codec).
+
+        Raises RunNotFound when nothing is in doubt there, RunBusy while a worker holds the run.
+        """
+        table = schema.effects
+        with self._database.writing() as connection:
+            self._must_be_free(connection, run_id)
+            where = (table.c.run_id == run_id, table.c.step == step, table.c.status.in_(_OPEN))
+            found = connection.execute(select(table).where(*where)).mappings().first()
+            if found is None:
+                raise RunNotFound(f"{run_id.hex()} step {step}: no effect in doubt there")
+            values = {
+                "status": "happened" if happened else "not_happened",
+                "result": result if happened else None,
+                "result_digest": b"",
+                "decided_by": by,
+                "ended_ns": _time_ns(),
+            }
+            connection.execute(
+                update(table)
+                .where(table.c.run_id == run_id, table.c.tool == found["tool"], table.c.key == found["key"])
+                .values(**values)
+            )
+        return EffectRow(**{**found, **values})
+
+    def answer(
+        self, run_id: bytes, step: int, *, granted: bool, by: str, policy: str = "", allowed: Sequence[str] = ()
+    ) -> ApprovalRow:
+        """Answer the approval that a run waits for at a step. Raises RunNotFound when none does."""
+        table = schema.approvals
+        with self._database.writing() as connection:
+            where = (table.c.run_id == run_id, table.c.step == step, table.c.status == "waiting")
+            found = connection.execute(select(table).where(*where)).mappings().first()
+            if found is None:
+                raise RunNotFound(f"{run_id.hex()} step {step}: no approval waits there")
+            values = {
+                "status": "answered" if granted else "rejected",
+                "by": by,
+                "policy": policy,
+                "allowed": json.dumps(list(allowed)),
+                "decided_ns": _time_ns(),
+            }
+            connection.execute(
+                update(table)
+                .where(table.c.run_id == run_id, table.c.digest == found["digest"], table.c.number == found["number"])
+                .values(**values)
+            )
+        return ApprovalRow(**{**found, **values, "allowed": tuple(allowed)})
+
+    def _must_be_free(self, connection: Connection, run_id: bytes) -> None:
+        runs = schema.runs
+        found = connection.execute(select(runs).where(runs.c.run_id == run_id).with_for_update()).one_or_none()
+        if found is not None and found.lease_expires_ns > _time_ns() and not is_gone(found.worker):
+            raise RunBusy(run_id.hex(), found.worker, found.lease_expires_ns)
+
+    # --- retention ---
+
+    def prune(self, older_than_ns: int, *, dry_run: bool = False) -> int:
+        """Forget the ended runs that were last written before that time; return how many. Open ones stay."""
+        runs = schema.runs
+        where = (runs.c.updated_ns < older_than_ns, runs.c.status.in_(_ENDED))
+        with self._database.writing() as connection:
+            old = list(connection.execute(select(runs.c.run_id).where(*where)).scalars())
+            if not dry_run:
+                for run_id in old:
+                    for table in (schema.approvals, schema.effects, schema.steps, runs):
+                        connection.execute(delete(table).where(table.c.run_id == run_id))
+        return len(old)
+
+    def close(self) -> None:
+        """Give the connections back."""
+        self._database.close()
+
+    def _rows(self, table: Any, *where: Any, order: Any = None) -> list[dict[str, Any]]:
+        query = select(table).where(*where)
+        if order is not None:
+            query = query.order_by(order)
+        with self._database.reading() as connection:
+            return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _new_run(run_id: bytes, agent: str, worker: str, now: int, lease_s: float) -> dict[str, Any]:
+    if len(run_id) != 16:
+        raise LedgerError(f"a run id has 16 bytes, not {len(run_id)}")
+    return {
+        "run_id": run_id,
+        "agent": agent,
+        "status": _RUNNING,
+        "worker": worker,
+        "fence": 1,
+        "lease_expires_ns": now + int(lease_s * 1e9),
+        "started_ns": now,
+        "updated_ns": now,
+    }
