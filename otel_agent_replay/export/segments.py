@@ -50,6 +50,12 @@ def list_segments(lake: Path) -> list[Segment]:
     return [_segment(folder / name, closed=closed.get(name) is True) for name in _names(folder)]
 
 
+def visible_segments(lake: Path) -> list[Segment]:
+    """Return the segments of a lake without asking who writes them: no lock is touched, each counts as open."""
+    folder = journal_folder(lake)
+    return [_segment(folder / name, closed=False) for name in _names(folder)]
+
+
 def _names(folder: Path) -> list[str]:
     try:
         return sorted(path.name for path in folder.iterdir() if path.suffix == SUFFIX and path.name[0] != ".")

@@ -21,6 +21,7 @@ from otel_agent_replay.lake.layout import (
     Partition,
     all_files,
     files_in,
+    id_range,
 )
 from otel_agent_replay.lake.loss_rows import load_loss
 from otel_agent_replay.lake.parquet_file import damage_named
@@ -129,20 +130,21 @@ class Lake:
         Run ids come first: they name the hour they lie in, so that few files are read. Trace ids, which may lie
         anywhere, are looked at when no run id begins so. Raises RunNotFound when there is none or more than one.
         """
-        asked = text.strip().lower().replace("-", "")
-        if not _is_hex(asked) or not 0 < len(asked) <= 32:
-            raise RunNotFound(text)
-        lowest, highest = bytes.fromhex(asked.ljust(32, "0")), bytes.fromhex(asked.ljust(32, "f"))
-        if lowest == highest and self.has(lowest):
-            return lowest
-        files = all_files(self.root, SPANS, first_ms=run_started_ms(lowest), last_ms=run_started_ms(highest))
-        found = {run_id for file in files for run_id in _roots_between(file, "run_id", lowest, highest)}
-        if not found:
-            files = all_files(self.root, SPANS)
-            found = {run_id for file in files for run_id in _roots_between(file, "trace_id", lowest, highest)}
+        lowest, highest = id_range(text)
+        found = self.between("run_id", lowest, highest) or self.between("trace_id", lowest, highest)
         if len(found) == 1:
             return found.pop()
         raise RunNotFound(text, sorted(run_id.hex() for run_id in found))
+
+    def between(self, column: str, lowest: bytes, highest: bytes) -> set[bytes]:
+        """Return the ids of the runs whose `column` (run_id or trace_id) lies in [lowest, highest]."""
+        if column == "run_id":
+            if lowest == highest:
+                return {lowest} if self.has(lowest) else set()
+            files = all_files(self.root, SPANS, first_ms=run_started_ms(lowest), last_ms=run_started_ms(highest))
+        else:
+            files = all_files(self.root, SPANS)
+        return {run_id for file in files for run_id in _roots_between(file, column, lowest, highest)}
 
     def load(self, run_id: bytes, *, whole: bool = True) -> StoredRun:
         """Return the run, its payloads read when asked for. Raises RunNotFound, DamagedRecording, UnsupportedFormat.
@@ -189,23 +191,25 @@ class Lake:
 
         Raises RunNotFound.
         """
-        process = self._begun_by(run_id)
+        process = self._process_of(run_id)
         if not process:
             return [run_id]
+        found = self.begun_by(process)
+        found.setdefault(run_id, 0)  # where its first attempt is not here, a later one stands for it
+        return sorted(found, key=lambda member: (found[member], member))
+
+    def begun_by(self, process: str) -> dict[bytes, int]:
+        """Return the runs that a process began, each with its place among them."""
         found = {}
         for file in all_files(self.root, SPANS):
             roots = _roots(file, ["run_id", "attempt", "run.process", "run.ordinal"])
-            ours = roots.filter(
-                pc.and_(
-                    pc.equal(pc.struct_field(roots.column("run"), "process"), pa.scalar(process)),
-                    pc.equal(roots.column("attempt"), pa.scalar(1, pa.int32())),
-                )
-            )
+            of_process = pc.equal(pc.struct_field(roots.column("run"), "process"), pa.scalar(process))
+            is_first = pc.equal(roots.column("attempt"), pa.scalar(1, pa.int32()))
+            ours = roots.filter(pc.and_(of_process, is_first))
             found.update({root["run_id"]: root["run"]["ordinal"] for root in ours.to_pylist()})
-        found.setdefault(run_id, 0)  # where its first attempt is not here, its second stands for it
-        return sorted(found, key=lambda member: (found[member], member))
+        return found
 
-    def _begun_by(self, run_id: bytes) -> str:
+    def _process_of(self, run_id: bytes) -> str:
         """Return the process of the run's first attempt."""
         roots: dict[int, dict[str, Any]] = {}
         for file, _, _ in self._located(run_id):
@@ -379,7 +383,3 @@ def _total(values: Sequence[Any]) -> Any:
 def _oldest_ms(found: Iterable[bytes], limit: int) -> int:
     newest = sorted(map(run_started_ms, found), reverse=True)
     return newest[limit - 1]
-
-
-def _is_hex(text: str) -> bool:
-    return all(digit in "0123456789abcdef" for digit in text)

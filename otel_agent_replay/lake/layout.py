@@ -19,6 +19,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
+from otel_agent_replay.errors import RunNotFound
+
 SPANS = "spans"
 PAYLOADS = "payloads"
 LOSSES = "losses"
@@ -125,6 +127,14 @@ def _folders(parent: Path, prefix: str, newest_first: bool) -> list[Path]:
     except FileNotFoundError:
         return []
     return [parent / name for name in names if name.startswith(prefix)]
+
+
+def id_range(text: str) -> tuple[bytes, bytes]:
+    """Return the lowest and the highest 16 bytes whose hexadecimal form begins with `text`. Raises RunNotFound."""
+    asked = text.strip().lower().replace("-", "")
+    if not 0 < len(asked) <= 32 or not all(digit in "0123456789abcdef" for digit in asked):
+        raise RunNotFound(text)
+    return bytes.fromhex(asked.ljust(32, "0")), bytes.fromhex(asked.ljust(32, "f"))
 
 
 def temporary_beside(target: Path) -> Path:

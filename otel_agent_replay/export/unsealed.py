@@ -1,0 +1,154 @@
+"""A run as it stands now: what the lake holds of it, and what still lies in the journal, also of a process that lives.
+
+Nothing is sealed and no lock is touched, so that a run can be looked at, and gone on with, while its writer writes, is
+stopped or was killed, and while a sealer works. The journal is read before the lake: a segment that is gone by then was
+published before it went. Loads Arrow only where the lake has files to look into.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_agent_replay.errors import RunNotFound, UnsupportedFormat
+from otel_agent_replay.export.assemble import recorded_run
+from otel_agent_replay.export.record_index import RecordIndex
+from otel_agent_replay.export.segments import SegmentData, visible_segments
+from otel_agent_replay.lake.layout import SPANS, all_files, id_range
+from otel_agent_replay.lake.whole_run import is_fork, merged_attempts, with_prefix
+from otel_agent_replay.model import RecordedRun, run_started_ms
+from otel_agent_replay.wire.v1 import journal_pb2 as wire
+
+if TYPE_CHECKING:
+    from otel_agent_replay.lake.catalog import Lake
+
+_RUN_BEGUN = wire.Record.RUN_BEGUN_FIELD_NUMBER << 3 | 2
+"""First byte of a serialised record that begins a run."""
+
+
+def find_run(lake: Path, text: str) -> bytes:
+    """Return the id of the run with this run id, trace id or unique prefix of one (hexadecimal).
+
+    Looks into lake and journal. Raises RunNotFound when there is none or more than one.
+    """
+    return _Standing(lake).find(text)
+
+
+def load_run(lake: Path, text: str) -> RecordedRun:
+    """Return the run of an id or unique prefix, with all its attempts; a fork with what it shares with its origin.
+
+    What a live process is writing is read up to the last whole record. Raises RunNotFound, DamagedRecording,
+    UnsupportedFormat.
+    """
+    standing = _Standing(lake)
+    return standing.load(standing.find(text))
+
+
+def load_process(lake: Path, text: str) -> list[RecordedRun]:
+    """Return the run of an id or unique prefix, then the others that its process began, in order. Raises as `load_run`.
+
+    The process of a resumed run is the one that began it.
+    """
+    standing = _Standing(lake)
+    target = standing.load(standing.find(text))
+    others = standing.begun_by(target.run.process) if target.run.process else {}
+    others.pop(target.run.run_id, None)
+    return [target, *(standing.load(run_id) for run_id in sorted(others, key=lambda one: (others[one], one)))]
+
+
+class _Standing:
+    """The journal of a lake as it was a moment ago, and the lake as it is when asked."""
+
+    def __init__(self, lake: Path) -> None:
+        self._lake = Path(lake)
+        self._segments: list[SegmentData] = []
+        for segment in visible_segments(self._lake):
+            with contextlib.suppress(FileNotFoundError):  # sealed meanwhile: it is in the lake
+                self._segments.append(SegmentData(segment))
+        self._loaded: dict[bytes, RecordedRun | None] = {}
+
+    def find(self, text: str) -> bytes:
+        """Return the id of the one run that `text` names. Raises RunNotFound."""
+        lowest, highest = id_range(text)
+        found = {begun.run_id for begun in self._begins() if lowest <= begun.run_id <= highest}
+        if not (found and lowest == highest):
+            lake = self._catalog(run_started_ms(lowest), run_started_ms(highest))
+            found |= set() if lake is None else lake.between("run_id", lowest, highest)
+        if not found:
+            found = {begun.run_id for begun in self._begins() if lowest <= begun.trace_id <= highest}
+            lake = self._catalog()
+            found |= set() if lake is None else lake.between("trace_id", lowest, highest)
+        if len(found) != 1:
+            raise RunNotFound(text, sorted(run_id.hex() for run_id in found))
+        return found.pop()
+
+    def begun_by(self, process: str) -> dict[bytes, int]:
+        """Return the runs that a process began, each with its place among them."""
+        segments = [data for data in self._segments if data.segment.writer == process]
+        found = {begun.run_id: begun.ordinal for begun in self._begins(segments) if begun.attempt <= 1}
+        lake = self._catalog()
+        return found if lake is None else {**lake.begun_by(process), **found}
+
+    def load(self, run_id: bytes) -> RecordedRun:
+        """Return a run. Raises RunNotFound, DamagedRecording, UnsupportedFormat."""
+        found = self._get(run_id)
+        if found is None:
+            raise RunNotFound(run_id.hex())
+        return found
+
+    def _get(self, run_id: bytes) -> RecordedRun | None:
+        if run_id not in self._loaded:
+            self._loaded[run_id] = None  # a circle of origins ends here: no writer of ours makes one
+            self._loaded[run_id] = self._made(run_id)
+        return self._loaded[run_id]
+
+    def _made(self, run_id: bytes) -> RecordedRun | None:
+        unsealed = self._unsealed(run_id)
+        started_ms = run_started_ms(run_id)
+        lake = self._catalog(started_ms, started_ms)
+        parts: list[RecordedRun] = [] if lake is None else list(lake.stored_attempts(run_id))
+        sealed = {part.run.root_span_id for part in parts}
+        for part in unsealed:
+            if part.run.root_span_id not in sealed:
+                parts.append(_numbered_among(part, parts))
+        if not parts:
+            return None
+        merged = merged_attempts(parts)
+        return with_prefix(merged, self._get(merged.run.origin_run_id)) if is_fork(merged.run) else merged
+
+    def _unsealed(self, run_id: bytes) -> list[RecordedRun]:
+        """Return the attempts at a run that lie in the journal, in order."""
+        segments = [data for data in self._segments if run_id in data.data]
+        for data in segments:
+            if not data.readable:
+                raise UnsupportedFormat(f"segment {data.segment.id} was written by a newer version: upgrade")
+        index = RecordIndex(segments)
+        begun = [(run, key) for key, run in index.runs.items() if key.run_id == run_id and run.home is not None]
+        begun.sort(key=lambda pair: (pair[0].attempt, pair[0].begun_ns))
+        return [recorded_run(index, key, self._get) for _, key in begun]
+
+    def _begins(self, segments: Sequence[SegmentData] | None = None) -> Iterator[wire.RunBegun]:
+        for data in self._segments if segments is None else segments:
+            if data.readable:
+                for _, raw in data.frames:
+                    if raw[0] == _RUN_BEGUN:
+                        yield wire.Record.FromString(raw).run_begun
+
+    def _catalog(self, first_ms: int | None = None, last_ms: int | None = None) -> Lake | None:
+        """Return the lake where it has files of that time."""
+        if next(all_files(self._lake, SPANS, first_ms=first_ms, last_ms=last_ms), None) is None:
+            return None
+        from otel_agent_replay.lake.catalog import Lake
+
+        return Lake(self._lake)
+
+
+def _numbered_among(part: RecordedRun, others: Sequence[RecordedRun]) -> RecordedRun:
+    """Return an attempt under its number, or the next one that is free, as the sealer will give it."""
+    taken = {other.run.attempt for other in others}
+    if part.run.attempt not in taken:
+        return part
+    return replace(part, run=replace(part.run, attempt=max(taken) + 1))
