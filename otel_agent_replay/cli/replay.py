@@ -29,6 +29,9 @@ Examples:
     "--isolate", is_flag=True, help="Put a kernel fence around the replay (Linux), beside the one in process."
 )
 @click.option("--allow", multiple=True, metavar="HOST:PORT", help="An endpoint that the replay may reach.")
+@click.option(
+    "--allow-write", multiple=True, type=click.Path(exists=True), metavar="DIR", help="A folder it may write files in."
+)
 @click.option("--volatile", multiple=True, metavar="PATH", help="A JSON path of requests that is not compared.")
 @click.option("--timeout", type=float, metavar="SECONDS", help="Kill the replay after this long.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
@@ -39,6 +42,7 @@ def replay(
     entry: str | None,
     isolate: bool,
     allow: tuple[str, ...],
+    allow_write: tuple[str, ...],
     volatile: tuple[str, ...],
     timeout: float | None,
     as_json: bool,
@@ -59,7 +63,14 @@ def replay(
     recorded = stored.load(stored.find(run)).run
     if entry is not None:
         verdict = replay_entry(
-            recorded, entry, lake=lake, isolate=isolate, allow=allow, volatile=volatile, timeout_s=timeout
+            recorded,
+            entry,
+            lake=lake,
+            isolate=isolate,
+            allow=allow,
+            allow_write=allow_write,
+            volatile=volatile,
+            timeout_s=timeout,
         )
     else:
         verdict = replay_command(
@@ -68,6 +79,7 @@ def replay(
             lake=lake,
             isolate=isolate,
             allow=allow,
+            allow_write=allow_write,
             volatile=volatile,
             process_run=any(is_process_run(stored.load(one).run) for one in stored.siblings(recorded.run_id)),
             timeout_s=timeout,

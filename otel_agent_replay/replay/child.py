@@ -4,52 +4,31 @@ from __future__ import annotations
 
 import atexit
 import os
-import platform
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from otel_agent_replay.errors import CannotJudge, ConfigurationError
+from otel_agent_replay.errors import CannotJudge
 from otel_agent_replay.model import RecordedRun
-from otel_agent_replay.replay import fence as in_process
-from otel_agent_replay.replay import isolation
-from otel_agent_replay.replay.fence import Fence
-from otel_agent_replay.replay.open_sockets import shut_open_sockets
 from otel_agent_replay.replay.runs import Closer, Opener, ReplayRuns
 from otel_agent_replay.replay.silent_exporters import silence
 from otel_agent_replay.replay.stopped import say_shortly
 from otel_agent_replay.replay.tape import Tape
-from otel_agent_replay.replay.verdict import RefusedAttempt, ReplayVerdict, losses_told
+from otel_agent_replay.replay.verdict import ReplayVerdict, losses_told
+from otel_agent_replay.replay.walls import Walls, WallSettings
 
 ENTRY_MODULE = "otel_agent_replay.replay.entry"
 _MOST_SIBLINGS = 500
 _PLACEHOLDER = "replay-placeholder"  # stands for a secret: clients want one, and nothing is sent
 
 
-class ReplaySettings(Protocol):
+class ReplaySettings(WallSettings, Protocol):
     """The options that a replaying child reads; `settings.Settings` has them."""
-
-    @property
-    def lake(self) -> Path:
-        """The folder of the lake."""
 
     @property
     def run(self) -> str:
         """The run to replay: an id or a unique prefix."""
-
-    @property
-    def report(self) -> Path | None:
-        """Where the verdict goes."""
-
-    @property
-    def isolate(self) -> bool:
-        """Whether the kernel fence is wanted."""
-
-    @property
-    def allow(self) -> tuple[str, ...]:
-        """Endpoints that may be reached."""
 
     @property
     def volatile(self) -> tuple[str, ...]:
@@ -74,13 +53,11 @@ def activate(settings: ReplaySettings, recording: Recording) -> ReplayRuns:
     The verdict is written to `settings.report` whenever the wanted run ends, and again at exit. Raises
     RecordingError, CannotJudge or ConfigurationError; the caller must then end the process.
     """
-    if settings.isolate and settings.allow:
-        raise ConfigurationError("--isolate shuts the network as a whole: it cannot be combined with --allow")
+    walls = Walls(settings)
+    walls.put_up_first()
     recordings, target = _recordings(settings)
     _restore_client_environment(target)
     silence()
-    walls = _Walls(settings)
-
     reporter = _Reporter(settings.report, walls)
     runs = ReplayRuns(
         recordings,
@@ -92,7 +69,7 @@ def activate(settings: ReplaySettings, recording: Recording) -> ReplayRuns:
         judged=reporter.write,
     )
     reporter.runs = runs
-    walls.put_up(runs)
+    walls.put_up(runs.refused)
     say_shortly()
     for line in losses_told(target.losses):
         sys.stderr.write(f"agent-replay: this recording is lossy: {line}\n")
@@ -126,50 +103,10 @@ def _restore_client_environment(target: RecordedRun) -> None:
             os.environ.setdefault(name, _PLACEHOLDER)
 
 
-class _Walls:
-    """The fences of this process."""
-
-    def __init__(self, settings: ReplaySettings) -> None:
-        self._settings = settings
-        self._fence = Fence(allow=settings.allow)
-        self._kernel = False
-        self._closed_sockets: tuple[str, ...] = ()
-        self._missing = ""
-
-    def put_up(self, runs: ReplayRuns) -> None:
-        # Clients ask for the processor's name, which starts `uname` the first time: let it be known before the walls.
-        platform.processor()
-        if self._settings.isolate:
-            self._missing = isolation.why_not()
-            if not self._missing:
-                isolation.apply_kernel_fence()
-                self._kernel = True
-        self._closed_sockets = shut_open_sockets()
-        self._fence.refused = runs.refused
-        self._fence.install()
-
-    def forbid_exec(self) -> None:
-        self._fence.forbid_exec()
-        if self._kernel:
-            isolation.forbid_exec()
-
-    def told_in(self, verdict: ReplayVerdict) -> ReplayVerdict:
-        """Return the verdict with the walls that stood and what they refused."""
-        standing = in_process.NAME
-        if self._kernel:
-            fences: tuple[str, ...] = (standing, isolation.NAME)
-        elif self._missing:
-            fences = (f"{standing} only: {self._missing}",)
-        else:
-            fences = (f"{standing} only",)
-        attempts = tuple(RefusedAttempt(one.what, one.location, one.in_run) for one in self._fence.attempts)
-        return replace(verdict, fences=fences, attempts=attempts, closed_sockets=self._closed_sockets)
-
-
 class _Reporter:
     """Writes the verdict. A forked child writes nothing, and a started one no more than "no run began"."""
 
-    def __init__(self, path: Path | None, walls: _Walls) -> None:
+    def __init__(self, path: Path | None, walls: Walls) -> None:
         self._path = path
         self._walls = walls
         self._process = os.getpid()

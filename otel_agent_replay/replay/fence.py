@@ -2,9 +2,9 @@
 
 It is installed only where a replay happens (a hook cannot be removed again and slows `id()` and
 `sys._getframe`); `lift` makes it inert. It sees what Python itself does: sockets, name look-ups, child
-processes, and the C functions that `ctypes` is asked for. It does not see what a C library does by itself
-(gRPC's core, libpq), nor data sent on a socket that was connected before: `open_sockets` ends those, and the
-kernel fence (`isolation`) stands behind it.
+processes, changes to files (`file_fence` says which are allowed), and the C functions that `ctypes` is asked for. It
+does not see what a C library does by itself (gRPC's core, libpq), nor data sent on a socket that was connected
+before: `open_sockets` ends those, and the kernel fence (`isolation`) stands behind it.
 
 Code of a run gets `FenceViolation`, which no `except Exception` hides. Code outside any run (an exporter's
 thread, a metrics client) gets a PermissionError, which such code survives. Both are named in `attempts`.
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import ipaddress
 import os
 import socket
@@ -27,6 +28,8 @@ from typing import Any
 from otel_agent_replay.boundary.callers import is_application
 from otel_agent_replay.boundary.session import active_for_call
 from otel_agent_replay.errors import FenceViolation
+from otel_agent_replay.replay import file_fence
+from otel_agent_replay.replay.file_fence import FileFence
 
 NAME = "in-process"
 _MOST_ATTEMPTS = 100  # kept in the report; later ones are refused just the same
@@ -56,11 +59,22 @@ class Attempt:
 
 
 class Fence:
-    """One fence. `allow` are `host:port` or `unix:/path` that may be reached; `refused` is told of each violation."""
+    """One fence. `allow` are `host:port` or `unix:/path` that may be reached; `refused` is told of each violation.
 
-    def __init__(self, *, allow: Sequence[str] = (), refused: Callable[[FenceViolation], None] | None = None) -> None:
+    `files` says which files may be changed; None: all of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow: Sequence[str] = (),
+        files: FileFence | None = None,
+        refused: Callable[[FenceViolation], None] | None = None,
+    ) -> None:
         self.attempts: list[Attempt] = []
         self.refused = refused
+        self.files = files
+        self._opening = threading.local()  # the SQLite database that this thread is connecting to
         self._allowed: set[tuple[str, int]] = set()
         self._allowed_paths: set[str] = set()
         self._allowed_hosts: set[str] = set()
@@ -94,6 +108,8 @@ class Fence:
                 _hooked = True
             _guard_fork_exec()
             _guard_loop_lookups()
+            if self.files is not None:
+                _guard_databases()
             _standing = self
 
     def lift(self) -> None:
@@ -111,16 +127,47 @@ class Fence:
 
     def check(self, event: str, args: tuple[Any, ...]) -> None:
         """Raise when `event` is a way out that is not allowed."""
-        check = _CHECKS[event]
-        attempt = check(self, args)
-        if attempt is not None:
-            self._refuse(attempt)
+        check = _CHECKS.get(event)
+        if check is not None:
+            attempt = check(self, args)
+            if attempt is not None:
+                self._refuse(attempt)
+        elif self.files is not None:
+            if event in file_fence.EVENTS:
+                write = file_fence.EVENTS[event](self.files, args)
+                if write is not None:
+                    self._refuse(write.what, cache=write.cache)
+            else:
+                self._check_database(self.files, args[0])
 
-    def _refuse(self, attempt: str) -> None:
+    def _check_database(self, files: FileFence, database: object) -> None:
+        """A database that is there may be opened to be read; one that is not would be made."""
+        name = file_fence.database_file(database)
+        write = None if name is None else files.of_path("write", name)
+        if name is None or write is None:
+            return
+        if not os.path.exists(name) or not getattr(self._opening, "guarded", False):  # noqa: PTH110
+            self._refuse(write.what, cache=write.cache)
+        self._opening.name = write.what.partition(" ")[2]
+
+    def connected(self, connect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
+        """Return an SQLite connection that `connect` makes, one that only reads where the file may not be changed."""
+        opening = self._opening
+        opening.guarded, opening.name = True, None
+        try:
+            connection = connect(*args, **options)
+            name = opening.name
+        finally:
+            opening.guarded = False
+        if name is not None:
+            file_fence.guard_database(connection, lambda what: self._refuse(f"{what} {name}"))
+        return connection
+
+    def _refuse(self, attempt: str, *, cache: bool = False) -> None:
         attempt = attempt if len(attempt) <= _LONGEST_ATTEMPT else attempt[: _LONGEST_ATTEMPT - 3] + "..."
         frame = sys._getframe(1)
         location = _location(frame)
-        in_run = active_for_call(opens=False) is not None and not _is_curiosity(frame)
+        in_run = not cache and active_for_call(opens=False) is not None and not _is_curiosity(frame)
         if len(self.attempts) < _MOST_ATTEMPTS:
             self.attempts.append(Attempt(attempt, location, in_run))
         violation = FenceViolation(attempt, location, NAME)
@@ -210,6 +257,8 @@ _CHECKS: Mapping[str, _Check] = {
     "ctypes.dlsym/handle": Fence.foreign,
 }
 
+_WATCHED = frozenset((*_CHECKS, *file_fence.EVENTS, "sqlite3.connect"))
+
 _lock = threading.Lock()
 _standing: Fence | None = None
 _hooked = False
@@ -217,7 +266,7 @@ _hooked = False
 
 def _audit(event: str, args: tuple[Any, ...]) -> None:
     fence = _standing
-    if fence is not None and event in _CHECKS:
+    if fence is not None and event in _WATCHED:
         fence.check(event, args)
 
 
@@ -257,6 +306,26 @@ def _guard_loop_lookups() -> None:
 
     getaddrinfo._of_fence = True  # type: ignore[attr-defined]
     asyncio.BaseEventLoop.getaddrinfo = getaddrinfo  # type: ignore[method-assign]
+
+
+def _guard_databases() -> None:
+    """Hand out guarded SQLite connections: the audit event comes before there is one to guard."""
+    try:
+        import sqlite3
+    except ImportError:  # this Python has none
+        return
+    original = sqlite3.connect
+    if getattr(original, "_of_fence", False):
+        return
+
+    @functools.wraps(original)
+    def connect(*args: Any, **options: Any) -> Any:
+        fence = _standing
+        return original(*args, **options) if fence is None else fence.connected(original, args, options)
+
+    connect._of_fence = True  # type: ignore[attr-defined]
+    for module in (sqlite3, sqlite3.dbapi2):
+        module.connect = connect  # type: ignore[attr-defined]
 
 
 def _is_resource_tracker(frame: FrameType | None) -> bool:

@@ -27,7 +27,19 @@ _DEAF = re.compile(r"-[A-Za-z]*[IES][A-Za-z]*\Z")  # Python options that leave o
 _WITH_VALUE = ("-c", "-m", "-W", "-X")
 _OF_PARENT = frozenset(
     f"AGENT_REPLAY_{option}"
-    for option in ("MODE", "RUN", "REPORT", "ISOLATE", "ALLOW", "VOLATILE", "PROCESS_RUN", "SEAL", "ENABLED", "LAKE")
+    for option in (
+        "MODE",
+        "RUN",
+        "REPORT",
+        "ISOLATE",
+        "ALLOW",
+        "ALLOW_WRITE",
+        "VOLATILE",
+        "PROCESS_RUN",
+        "SEAL",
+        "ENABLED",
+        "LAKE",
+    )
 )
 
 
@@ -38,6 +50,7 @@ def replay_command(
     lake: Path,
     isolate: bool = False,
     allow: Sequence[str] = (),
+    allow_write: Sequence[str | Path] = (),
     volatile: Sequence[str] = (),
     process_run: bool | None = None,
     environment: Mapping[str, str] | None = None,
@@ -47,15 +60,17 @@ def replay_command(
     """Replay `run` by starting the command that was recorded; return the verdict.
 
     `lake` holds the run, sealed. `process_run` tells that the whole process was recorded as one run (None: seen
-    from the run's entry). `environment` and `directory` are the child's (default: ours). After `timeout_s` the
+    from the run's entry). `allow` are endpoints that the child may reach, `allow_write` folders (or files) that it may
+    write in. `environment` and `directory` are the child's (default: ours). After `timeout_s` the
     child is killed. Raises ConfigurationError for a command that cannot become a replay.
     """
     if not argv:
         raise ConfigurationError("no command to replay with: give the one that was recorded, after `--`")
     _refuse_deaf(argv)
-    with tempfile.TemporaryDirectory(prefix="agent-replay-") as folder:
+    with tempfile.TemporaryDirectory(prefix="agent-replay-", ignore_cleanup_errors=True) as folder:
         report = Path(folder) / "verdict.json"
         child = _environment(run, os.environ if environment is None else environment)
+        child.update(_scratch(Path(folder)))
         child.update(
             AGENT_REPLAY_MODE="exact",
             AGENT_REPLAY_RUN=run.run_id.hex(),
@@ -67,6 +82,8 @@ def replay_command(
         )
         if allow:
             child["AGENT_REPLAY_ALLOW"] = ",".join(allow)
+        if allow_write:
+            child["AGENT_REPLAY_ALLOW_WRITE"] = ",".join(_existing(allow_write))
         if volatile:
             child["AGENT_REPLAY_VOLATILE"] = ",".join(volatile)
         status = _wait(argv, child, directory, timeout_s)
@@ -80,6 +97,7 @@ def replay_entry(
     lake: Path,
     isolate: bool = False,
     allow: Sequence[str] = (),
+    allow_write: Sequence[str | Path] = (),
     volatile: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
@@ -92,6 +110,7 @@ def replay_entry(
         lake=lake,
         isolate=isolate,
         allow=allow,
+        allow_write=allow_write,
         volatile=volatile,
         process_run=False,
         environment=environment,
@@ -117,6 +136,20 @@ def _environment(run: Run, base: Mapping[str, str]) -> dict[str, str]:
     if run.hash_seed.isdecimal():
         child["PYTHONHASHSEED"] = run.hash_seed
     return child
+
+
+def _existing(folders: Sequence[str | Path]) -> list[str]:
+    for folder in folders:
+        if not Path(folder).exists():
+            raise ConfigurationError(f"--allow-write {folder}: there is no such folder; make it first")
+    return [str(Path(folder).resolve()) for folder in folders]
+
+
+def _scratch(folder: Path) -> dict[str, str]:
+    """Make the folder for temporary files that a replay may write; it goes when the replay has ended."""
+    scratch = folder / "scratch"
+    scratch.mkdir()
+    return dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(scratch))
 
 
 def _refuse_deaf(argv: Sequence[str]) -> None:

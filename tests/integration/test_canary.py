@@ -151,7 +151,9 @@ class Planted:
         self.journal_size = len(script.journal_bytes())
         script.seal()
         (self.run,) = [script.load(run) for run in script.runs() if run.agent == "leaky"]
-        self.verdict = script.replay(self.run, "--api-key", ALWAYS["command line"], process_run=True)
+        self.verdict = script.replay(
+            self.run, "--api-key", ALWAYS["command line"], process_run=True, allow_write=[folder / "spans.json"]
+        )
         self.in_replays_journal = found_in_folder(script.lake, EVERY)
         script.seal()
         self.in_lake = found_in_folder(script.lake, EVERY)

@@ -12,7 +12,7 @@ from otel_agent_replay import bootstrap
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
-from otel_agent_replay.replay import isolation
+from otel_agent_replay.replay import isolation, landlock
 from otel_agent_replay.replay.launch import replay_command, replay_entry
 from otel_agent_replay.replay.verdict import VerdictStatus
 
@@ -182,7 +182,8 @@ def test_isolated_replay_says_which_walls_stood(recorded):
     runs = recorded.record()
     verdict = recorded.replay(runs["support"], isolate=True)
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
-    assert verdict.fences == ("in-process", "kernel (seccomp)")
+    assert verdict.fences[:2] == ("in-process", "kernel (seccomp)")
+    assert verdict.fences[2:] == (landlock.NAME,) or verdict.fences[2].startswith(f"no {landlock.NAME}: ")
 
 
 def test_replay_is_recorded_and_linked(recorded):

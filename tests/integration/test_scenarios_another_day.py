@@ -71,6 +71,7 @@ class Lived:
         self.verdict = script.replay(
             self.run,
             "replayed.json",
+            allow_write=[folder],
             environment={
                 "REGION": "south",
                 "NOT_SET": "set by now",

@@ -136,7 +136,7 @@ class Lived:
         with server() as provider:
             self.script = Script(folder, SOURCE, SERVER=provider.url)
             self.runs = self.script.record("live.json")
-        self.verdict = self.script.replay(self.runs["packed"], "replayed.json", "reversed")
+        self.verdict = self.script.replay(self.runs["packed"], "replayed.json", "reversed", allow_write=[folder])
         self.folder = folder
 
     def result(self, agent):

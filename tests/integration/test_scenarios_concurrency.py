@@ -241,7 +241,7 @@ class Lived:
         runs = self.script.runs()
         self.all = [self.script.load(run) for run in runs]
         self.runs = {one.run.agent: one for one in self.all}
-        self.verdict = self.script.replay(self.runs["gathered"], "replayed.json", "reversed")
+        self.verdict = self.script.replay(self.runs["gathered"], "replayed.json", "reversed", allow_write=[folder])
         self.statuses = [(one.agent, one.status) for one in self.verdict.others]
         self.folder = folder
 

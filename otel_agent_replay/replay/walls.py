@@ -1,0 +1,116 @@
+"""The walls around a replaying process: which are put up, in which order, and what they refused.
+
+In process stands the fence; with `isolate` the kernel's walls stand around it. Owns the order: what restricts one
+thread only (files, by Landlock) comes before anything has started a thread, the rest once the tape is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from otel_agent_replay.errors import ConfigurationError, FenceViolation
+from otel_agent_replay.replay import fence as in_process
+from otel_agent_replay.replay import isolation, landlock
+from otel_agent_replay.replay.fence import Fence
+from otel_agent_replay.replay.file_fence import FileFence
+from otel_agent_replay.replay.open_sockets import shut_open_sockets
+from otel_agent_replay.replay.verdict import RefusedAttempt, ReplayVerdict
+
+
+class WallSettings(Protocol):
+    """The options that say how high the walls are; `settings.Settings` has them."""
+
+    @property
+    def lake(self) -> Path:
+        """The folder of the lake."""
+
+    @property
+    def report(self) -> Path | None:
+        """Where the verdict goes. Its folder holds the scratch folder too."""
+
+    @property
+    def isolate(self) -> bool:
+        """Whether the kernel's walls are wanted."""
+
+    @property
+    def allow(self) -> tuple[str, ...]:
+        """Endpoints that may be reached."""
+
+    @property
+    def allow_write(self) -> tuple[str, ...]:
+        """Folders or files that may be written."""
+
+
+class Walls:
+    """The walls of this process. Made before anything else of a replay is, and put up as the last of it."""
+
+    def __init__(self, settings: WallSettings) -> None:
+        if settings.isolate and settings.allow:
+            raise ConfigurationError("--isolate shuts the network as a whole: it cannot be combined with --allow")
+        self._settings = settings
+        if settings.lake.is_dir():  # the replay's own record goes there, and walls stand around folders that exist
+            (settings.lake / "journal").mkdir(mode=0o700, exist_ok=True)
+        self._folders = writable(settings)
+        self._fence = Fence(allow=settings.allow, files=FileFence(self._folders))
+        self._kernel: list[str] = []  # the walls of the kernel that stand
+        self._missing: list[str] = []  # those that do not, and why
+        self._closed_sockets: tuple[str, ...] = ()
+
+    def put_up_first(self) -> None:
+        """Put up the wall around files: it holds for this thread and those it starts, so for all when it is alone."""
+        if not self._settings.isolate:
+            return
+        reason = landlock.why_not()
+        if reason:
+            self._missing.append(f"no {landlock.NAME}: {reason}")
+            return
+        unheld = landlock.apply(self._folders)
+        self._kernel.append(landlock.NAME if not unheld else f"{landlock.NAME}, not for {unheld} threads of before")
+
+    def put_up(self, refused: Callable[[FenceViolation], None]) -> None:
+        """Put the rest of them up; `refused` is told what the code of a run was refused in process."""
+        # Clients ask for the processor's name, which starts `uname` the first time: let it be known before the walls.
+        platform.processor()
+        if self._settings.isolate:
+            reason = isolation.why_not()
+            if reason:
+                self._missing.append(f"no {isolation.NAME}: {reason}")
+            else:
+                isolation.apply_kernel_fence()
+                self._kernel.insert(0, isolation.NAME)
+        self._closed_sockets = shut_open_sockets()
+        self._fence.refused = refused
+        self._fence.install()
+
+    def forbid_exec(self) -> None:
+        """A run begins: from now on the process may not become another program."""
+        self._fence.forbid_exec()
+        if isolation.NAME in self._kernel:
+            isolation.forbid_exec()
+
+    def told_in(self, verdict: ReplayVerdict) -> ReplayVerdict:
+        """Return the verdict with the walls that stood and what they refused."""
+        standing = in_process.NAME if self._kernel else f"{in_process.NAME} only"
+        fences = (standing, *self._kernel, *self._missing)
+        attempts = tuple(RefusedAttempt(one.what, one.location, one.in_run) for one in self._fence.attempts)
+        return replace(verdict, fences=fences, attempts=attempts, closed_sockets=self._closed_sockets)
+
+
+def writable(settings: WallSettings) -> tuple[Path, ...]:
+    """Return the folders that this process may write in: our journal, the report's, and what was declared.
+
+    What is recorded already is not among them. Raises ConfigurationError for a declared folder that is not there.
+    """
+    folders = [settings.lake / "journal"]
+    if settings.report is not None:
+        folders.append(settings.report.parent)
+    for declared in settings.allow_write:
+        if not os.path.lexists(declared):
+            raise ConfigurationError(f"--allow-write {declared}: there is no such folder; make it first")
+        folders.append(Path(declared))
+    return tuple(folder.resolve() for folder in folders)
