@@ -14,38 +14,73 @@ Importing it is light: storage and analysis load only when they are used.
 """
 
 from otel_agent_replay.capture.checkpoints import checkpoint
-from otel_agent_replay.capture.decorators import agent, approval, decision, retriever, tool
+from otel_agent_replay.capture.decorators import (
+    agent,
+    approval,
+    decision,
+    idempotency_key,
+    retriever,
+    suspend,
+    tool,
+)
 from otel_agent_replay.capture.scopes import step, versions
 from otel_agent_replay.configure import configure, shutdown
 from otel_agent_replay.errors import (
     AgentReplayError,
+    ApprovalRequired,
+    AwaitingPerson,
     CannotJudge,
     ConfigurationError,
+    CrossingRefused,
+    EffectInDoubt,
+    EffectRunning,
     FenceViolation,
+    FingerprintChanged,
+    LeaseLost,
+    LedgerError,
+    NotHappened,
     ReplayDeparture,
     ReplayInterrupt,
+    RunBusy,
     RunNotFound,
+    StepLimit,
 )
-from otel_agent_replay.model import CaptureLevel, SideEffect
+from otel_agent_replay.model import Approval, CaptureLevel, SideEffect
+from otel_agent_replay.resume import resume
 
 __all__ = [
     "AgentReplayError",
+    "Approval",
+    "ApprovalRequired",
+    "AwaitingPerson",
     "CannotJudge",
     "CaptureLevel",
     "ConfigurationError",
+    "CrossingRefused",
+    "EffectInDoubt",
+    "EffectRunning",
     "FenceViolation",
+    "FingerprintChanged",
+    "LeaseLost",
+    "LedgerError",
+    "NotHappened",
     "ReplayDeparture",
     "ReplayInterrupt",
+    "RunBusy",
     "RunNotFound",
     "SideEffect",
+    "StepLimit",
     "agent",
     "approval",
     "checkpoint",
     "configure",
     "decision",
+    "idempotency_key",
+    "resume",
     "retriever",
     "shutdown",
     "step",
+    "suspend",
     "tool",
     "versions",
 ]

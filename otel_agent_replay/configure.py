@@ -17,21 +17,25 @@ from typing import TYPE_CHECKING, Any
 
 from opentelemetry import trace
 
-from otel_agent_replay.boundary.runs import RunFactory, set_run_factory
+from otel_agent_replay.boundary.effects import Effects
+from otel_agent_replay.boundary.runs import Continuation, RunFactory, set_run_factory
 from otel_agent_replay.boundary.session import set_call_context
+from otel_agent_replay.capture.drills import killer
 from otel_agent_replay.capture.implicit import ImplicitRuns
 from otel_agent_replay.capture.runs import RecordingRuns
 from otel_agent_replay.capture.tracing import Tracing, exporter_traffic
-from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.errors import AgentReplayError, CannotJudge, ConfigurationError
 from otel_agent_replay.export.journal import Journal
 from otel_agent_replay.export.on_demand import on_demand_sealer
 from otel_agent_replay.export.rules_file import redaction_of
-from otel_agent_replay.model import CaptureLevel, CoverageEntry
+from otel_agent_replay.model import CaptureLevel, CoverageEntry, RunStatus
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.settings import Settings
 
 if TYPE_CHECKING:
     from otel_agent_replay.export.processor import ReplaySpanProcessor
+    from otel_agent_replay.ledger import Ledger
+    from otel_agent_replay.replay.continued_runs import ContinuedRuns
 
 _log = logging.getLogger("otel_agent_replay")
 _lock = threading.Lock()
@@ -53,6 +57,8 @@ class Runtime:
             on_segment_end=None if self._sealer is None else self._sealer.segment_ended,
         )
         self._redaction = redaction_of(settings)
+        self._ledger: Ledger | None = None
+        self._joining = threading.Lock()
         self.tracing = Tracing(tracer_provider)
         self.recording = RecordingRuns(
             journal=self.journal,
@@ -62,18 +68,56 @@ class Runtime:
             level=settings.capture,
             inline=settings.inline,
             before_open=self._join_global,
+            effects=self._effects if settings.ledger else None,
+            max_steps=settings.max_steps,
+            drill=killer(settings.kill_at) if settings.kill_at else None,
         )
         self.runs: RunFactory = self.recording if settings.mode == "record" else _replaying_runs(self)
         self.implicit = ImplicitRuns(self.runs, process_run=settings.process_run)
         self._ambient: list[CoverageEntry] = []
         self._processor: ReplaySpanProcessor | None = None
         self._joined: list[trace.TracerProvider] = []
-        self._joining = threading.Lock()
 
     @lru_cache(maxsize=8)  # noqa: B019 - a process has one runtime
     def redaction(self, level: CaptureLevel) -> Redaction:
         """Return the rules for a capture level; what one of them learns, all of them know."""
         return self._redaction.at(level)
+
+    def ledger(self) -> Ledger:
+        """Return the ledger that the settings name, opened when first asked for. Raises ConfigurationError."""
+        with self._joining:
+            if self._ledger is None:
+                from otel_agent_replay.ledger import ledger_url, open_ledger
+
+                self._ledger = open_ledger(ledger_url(self.settings.ledger or "file", self.settings.lake))
+            return self._ledger
+
+    def _effects(self, run_id: bytes, agent: str, continuation: Continuation | None) -> Effects:
+        from otel_agent_replay.capture.effects import LedgerEffects
+        from otel_agent_replay.ledger import worker_name
+
+        ledger = self.ledger()
+        take = ledger.begin_run if continuation is None else ledger.take_over
+        lease = take(run_id, agent, worker=worker_name(), lease_s=self.settings.lease_s)
+        lease.start_renewing()
+        return LedgerEffects(lease, continuation)
+
+    def resuming(self, run_id: str, *, changed: bool) -> ContinuedRuns:
+        """Return a factory that goes on with a run in this process. Raises RunNotFound, CannotJudge."""
+        from otel_agent_replay.export.unsealed import load_run
+        from otel_agent_replay.replay.continued_runs import ContinuedRuns
+
+        recorded = load_run(self.settings.lake, run_id)
+        if recorded.run.status is RunStatus.OK:
+            raise CannotJudge(f"run {recorded.run.run_id.hex()} has finished: there is nothing to resume")
+        recording = self.recording if self.settings.ledger else self.recording.with_effects(self._effects)
+        return ContinuedRuns(
+            [recorded],
+            target=recorded.run.run_id,
+            recording=recording,
+            redaction=self.redaction,
+            changed=changed,
+        )
 
     def coverage(self) -> Sequence[CoverageEntry]:
         """Return what is and is not captured in this process, now."""
@@ -159,6 +203,13 @@ def configure(*, tracer_provider: trace.TracerProvider | None = None, **options:
         return _runtime
 
 
+def configured() -> Runtime:
+    """Return this process's runtime. Raises ConfigurationError when `configure` was not called."""
+    if _runtime is None:
+        raise ConfigurationError("call otel_agent_replay.configure() first")
+    return _runtime
+
+
 def shutdown() -> None:
     """Stop recording in this process: hooks out, journal closed."""
     global _runtime
@@ -186,9 +237,19 @@ def bootstrap() -> None:
 
 
 def _replaying_runs(runtime: Runtime) -> RunFactory:
-    from otel_agent_replay.replay.child import activate
+    settings = runtime.settings
+    if settings.mode == "exact":
+        from otel_agent_replay.replay.child import activate
 
-    return activate(runtime.settings, runtime.recording)
+        return activate(settings, runtime.recording)
+    from otel_agent_replay.export.unsealed import load_process
+    from otel_agent_replay.replay.going_on import go_on, refusal
+
+    try:
+        return go_on(settings, runtime.recording, runtime.redaction, load=load_process)
+    except AgentReplayError as error:
+        refusal(settings, error)
+        raise
 
 
 def _own_version() -> str:

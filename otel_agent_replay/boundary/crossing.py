@@ -364,14 +364,12 @@ class Crossing:
         if self.call.idempotency_key and outcome.failure is not None:
             self.session.keys.failed(self.call)
         try:
-            try:
-                if effect is not None:
-                    effect.finish(outcome)  # first: what the ledger knows to be done is never done again
-            except ReplayInterrupt as interrupt:
-                self.session.interrupt = self.session.interrupt or interrupt
-                raise
-            finally:
-                self.session.observer.ended(self, outcome)
+            self.session.observer.ended(self, outcome)
+            if effect is not None:  # last: what the ledger knows to be done, the recording has the result of
+                effect.finish(outcome)
+        except ReplayInterrupt as interrupt:
+            self.session.interrupt = self.session.interrupt or interrupt
+            raise
         finally:
             self.place.ended()
             if self.answer is not None:

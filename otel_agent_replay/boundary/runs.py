@@ -5,7 +5,9 @@ With no factory (the package is imported but not configured) an agent runs unrec
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -35,7 +37,8 @@ class Continuation:
     `run_id` is that of the resumed run, or of the new one that a fork makes; `attempt` is its number. New steps and
     begins are numbered from `first_step` and `first_sequence`. `span_of(path)` gives the span id of a node that the
     recording has and that ended, None for any other. `was_begun(place)` tells that the call at a place was in flight
-    when the recording ended. `fork_step` is where a fork leaves its origin (0: it is none).
+    when the recording ended; `payload(digest)` gives bytes that the recording keeps. `fork_step` is where a fork
+    leaves its origin (0: it is none).
     """
 
     run_id: bytes
@@ -44,6 +47,7 @@ class Continuation:
     first_step: int
     span_of: Callable[[tuple[str, ...]], bytes | None]
     was_begun: Callable[[Place], bool]
+    payload: Callable[[bytes], bytes | None]
     fork_step: int = 0
 
 
@@ -58,6 +62,7 @@ class RunFactory(Protocol):
 
 
 _factory: RunFactory | None = None
+_factory_here: ContextVar[RunFactory | None] = ContextVar("agent_replay_run_factory", default=None)
 
 
 def set_run_factory(factory: RunFactory | None) -> None:
@@ -67,5 +72,15 @@ def set_run_factory(factory: RunFactory | None) -> None:
 
 
 def run_factory() -> RunFactory | None:
-    """Return who opens runs, or None when nothing is configured."""
-    return _factory
+    """Return who opens runs here, or None when nothing is configured."""
+    return _factory_here.get() or _factory
+
+
+@contextmanager
+def opening_runs(factory: RunFactory) -> Iterator[None]:
+    """Let `factory` open the runs of the enclosed code, and of the tasks that it starts, instead."""
+    token = _factory_here.set(factory)
+    try:
+        yield
+    finally:
+        _factory_here.reset(token)

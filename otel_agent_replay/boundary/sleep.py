@@ -74,7 +74,7 @@ def sleep(seconds: Any, /) -> None:
         crossing.settle()
         return _serve(crossing)
     try:
-        _time_sleep(seconds)
+        _time_sleep(_capped(crossing.session, seconds))
     except BaseException as error:
         crossing.finish(error_outcome(crossing.session, error))
         raise
@@ -109,7 +109,7 @@ async def _cross(delay: Any, result: Any) -> Any:
         if crossing.answer is not None:
             await crossing.settle_async()
         else:
-            await _asyncio_sleep(delay)
+            await _asyncio_sleep(_capped(crossing.session, delay))
     except (asyncio.CancelledError, GeneratorExit):
         crossing.finish(Outcome(OutcomeStatus.CANCELLED))
         raise
@@ -127,6 +127,11 @@ def _is_instant(session: Session, frame: FrameType) -> bool:
     """Whether a library's wait is a client's between two tries of a session that never sleeps live."""
     never_live = AnswerSource.LIVE not in session.mode.sources(Kind.SLEEP, SideEffect.NONE)
     return never_live and waits_between_tries(frame)
+
+
+def _capped(session: Session, seconds: float) -> float:
+    most = session.sleeps_at_most_s
+    return seconds if most is None else min(seconds, most)
 
 
 def _is_wait(seconds: Any) -> bool:

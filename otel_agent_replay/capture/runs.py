@@ -6,6 +6,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -107,6 +108,12 @@ class RecordingRuns:
         self._inline = inline
         self._ordinal = itertools.count()
         self._said: set[str] = set()
+
+    def with_effects(self, effects: EffectsOpener) -> RecordingRuns:
+        """Return the same factory with another way to the ledger."""
+        other = copy(self)
+        other._effects = effects
+        return other
 
     def open(
         self,

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from otel_agent_replay.cli.output import CANNOT_JUDGE, USAGE, complain
-from otel_agent_replay.errors import AgentReplayError, ConfigurationError
+from otel_agent_replay.cli.output import CANNOT_JUDGE, NOT_NOW, USAGE, complain
+from otel_agent_replay.errors import AgentReplayError, ConfigurationError, RunBusy
 
 _INTERRUPTED = 130
 
@@ -28,6 +28,10 @@ class LazyCommand:
 COMMANDS: Mapping[str, LazyCommand] = {
     "record": LazyCommand("record", "Run a command with recording on."),
     "replay": LazyCommand("replay", "Run an agent's real code with every answer from a recording."),
+    "resume": LazyCommand("resume", "Finish a run that died, was stopped or waits, with no side effect twice."),
+    "fork": LazyCommand("fork", "Leave a run at a step with one thing changed."),
+    "decide": LazyCommand("decide", "Answer an approval, or say what became of an effect in doubt."),
+    "drill": LazyCommand("drill", "Kill an agent at a chosen point, and resume it."),
     "runs": LazyCommand("runs", "List the runs of a lake."),
     "show": LazyCommand("show", "Show one run: its steps, one step in full, or its coverage."),
     "diff": LazyCommand("diff", "Say where two runs part, and why."),
@@ -78,12 +82,18 @@ class CommandGroup(click.Group):
             sys.exit(_report(error))
         except AgentReplayError as error:
             complain(error.code, str(error))
-            sys.exit(USAGE if isinstance(error, ConfigurationError) else CANNOT_JUDGE)
+            sys.exit(_exit_code(error))
         except BrokenPipeError:
             # The reader of our output went away (`| head`): nobody is left to tell, and the flush at exit must not.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
         sys.exit(result if isinstance(result, int) else 0)
+
+
+def _exit_code(error: AgentReplayError) -> int:
+    if isinstance(error, ConfigurationError):
+        return USAGE
+    return NOT_NOW if isinstance(error, RunBusy) else CANNOT_JUDGE
 
 
 def _report(error: click.ClickException) -> int:

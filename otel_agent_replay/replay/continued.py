@@ -10,7 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from otel_agent_replay.boundary.crossing import Answer, Place, strand_label
-from otel_agent_replay.errors import ConfigurationError, DamagedRecording, MissingPayload, TapeUnreadable
+from otel_agent_replay.errors import (
+    ConfigurationError,
+    CrossingRefused,
+    DamagedRecording,
+    MissingPayload,
+    ReplayInterrupt,
+    TapeUnreadable,
+)
 from otel_agent_replay.model import (
     Call,
     Kind,
@@ -23,6 +30,7 @@ from otel_agent_replay.model import (
     RunStatus,
 )
 from otel_agent_replay.payload.codec import encode
+from otel_agent_replay.replay.by_arguments import RecordedAnswer
 from otel_agent_replay.replay.playback import Playback, TapeAnswer
 from otel_agent_replay.replay.tape import Entry, Tape
 
@@ -106,30 +114,16 @@ class EditedAnswers:
         result = Payload.of(data, MediaType.VALUE.value)
         outcome = Outcome(OutcomeStatus.OK, result, round_trips=round_trips, notes=notes)
         self.used.append(entry.step)
-        return _EditedAnswer(outcome, entry.node.step)
+        return RecordedAnswer(outcome, entry.node.step, same_request=False)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:  # noqa: ARG002 - the protocol's
         """Return None: reads are not edited."""
         return None
 
-
-class _EditedAnswer:
-    """An edited outcome; it has no turn in the recorded order."""
-
-    same_request = False  # what it says is written down, not taken from the origin
-
-    def __init__(self, outcome: Outcome, origin_step: int | None) -> None:
-        self.outcome = outcome
-        self.origin_step = origin_step
-
-    def settle(self) -> None:
-        """Wait for nothing."""
-
-    async def settle_async(self) -> None:
-        """Wait for nothing."""
-
-    def done(self) -> None:
-        """Tell nobody."""
+    def departed(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:
+        """Return the refusal of what was not edited; other sources are asked first."""
+        what = call.name if call is not None else read[1] if read is not None else place.name
+        return CrossingRefused(place.step, what, "edited")
 
 
 def resumable_tape(recorded: RecordedRun) -> Tape:

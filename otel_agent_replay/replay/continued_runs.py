@@ -15,7 +15,7 @@ from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.policy import EXACT, FORK, RESUME, Mode
 from otel_agent_replay.boundary.runs import Continuation, RunRequest
 from otel_agent_replay.boundary.session import Answerer, RequestRewriter, Session
-from otel_agent_replay.errors import CannotJudge, FenceViolation, FingerprintChanged, ReplayInterrupt
+from otel_agent_replay.errors import AgentReplayError, CannotJudge, FenceViolation, FingerprintChanged, ReplayInterrupt
 from otel_agent_replay.model import (
     AnswerSource,
     CaptureLevel,
@@ -105,6 +105,18 @@ class ContinuedRuns:
             if self._plan is not None:
                 raise ReplayInterrupt(f"a fork of one run does not open others: agent {request.agent!r}")
             return self._recording.open(request)
+        try:
+            return self._opened(request, recorded)
+        except AgentReplayError as error:
+            if recorded.run.run_id == self.target:
+                run = recorded.run
+                report = ContinuedReport.refused(run.run_id.hex(), run.agent, self._mode, error)
+                self._reports[run.run_id] = report
+                if self._reported is not None:
+                    self._reported(report)
+            raise
+
+    def _opened(self, request: RunRequest, recorded: RecordedRun) -> Session:
         if self._plan is not None and recorded.run.run_id == self.target:
             return self._fork(request, recorded, self._plan)
         if self._plan is not None or (
@@ -162,7 +174,11 @@ class ContinuedRuns:
             session, one = going
             return one.report(session, None, session.interrupt or one.playback.interrupt, ended=False)
         run = self._recorded[self.target].run
-        return ContinuedReport.never_began(run.run_id.hex(), run.agent, "fork" if self._plan else "resume")
+        return ContinuedReport.never_began(run.run_id.hex(), run.agent, self._mode)
+
+    @property
+    def _mode(self) -> str:
+        return (RESUME if self._plan is None else FORK).name
 
     # --- how each kind of run is opened ---
 
@@ -285,7 +301,9 @@ def continuation_of(
             last_step = max(last_step, node.step)
         if node.end_sequence and tape.has(node):
             spans[node.path] = item.span.span_id
-    return Continuation(run_id, attempt, last_sequence + 1, last_step + 1, spans.get, was_begun, fork_step)
+    return Continuation(
+        run_id, attempt, last_sequence + 1, last_step + 1, spans.get, was_begun, recorded.payload, fork_step
+    )
 
 
 def fingerprint_differences(recorded: Versions, now: Mapping[str, str]) -> list[str]:

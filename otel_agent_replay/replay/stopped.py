@@ -10,7 +10,7 @@ import traceback
 from types import TracebackType
 
 from otel_agent_replay.boundary.callers import is_application
-from otel_agent_replay.errors import ReplayInterrupt
+from otel_agent_replay.errors import AgentReplayError, ReplayInterrupt
 
 
 def say_shortly() -> None:
@@ -19,7 +19,9 @@ def say_shortly() -> None:
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, ReplayInterrupt):
-            sys.stderr.write(f"agent-replay: the replay was stopped{place_of(trace)}\n")
+            sys.stderr.write(f"agent-replay: the run was stopped{place_of(trace)}\n")
+        elif issubclass(kind, AgentReplayError):
+            sys.stderr.write(f"agent-replay: {error}\n")
         else:
             before(kind, error, trace)
 

@@ -39,6 +39,7 @@ def test_options_are_read_by_the_settings_alone() -> None:
         "bootstrap/sitecustomize.py",
         "boundary/environment.py",
         "capture/surroundings.py",
+        "cli/drill.py",
         "cli/record.py",
         "configure.py",
         "demo/__main__.py",
@@ -47,6 +48,7 @@ def test_options_are_read_by_the_settings_alone() -> None:
         "export/sealer.py",
         "replay/child.py",
         "replay/launch.py",
+        "replay/launch_continued.py",
         "settings.py",
     }
     package = ROOT / "otel_agent_replay"

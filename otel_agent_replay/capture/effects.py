@@ -1,0 +1,182 @@
+"""One run's way to the ledger: its lease, its intents and their results.
+
+Owns how a call that was begun before is settled: from the ledger's result, by the same key again, by the tool's own
+status query, by a person's decision; never by a guess. The ledger's rows and transactions are `ledger`'s.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+
+from otel_agent_replay.boundary.approvals import Grant, action_digest
+from otel_agent_replay.boundary.crossing import Answer, Place
+from otel_agent_replay.boundary.effects import Terms
+from otel_agent_replay.boundary.runs import Continuation
+from otel_agent_replay.errors import AgentReplayError, EffectInDoubt, EffectRunning, LeaseLost, NotHappened
+from otel_agent_replay.ledger import Intent, IntentStatus, Lease
+from otel_agent_replay.model import (
+    Approval,
+    Call,
+    Kind,
+    MediaType,
+    Outcome,
+    OutcomeStatus,
+    Payload,
+    RunStatus,
+)
+from otel_agent_replay.payload.codec import encode
+
+_log = logging.getLogger("otel_agent_replay")
+_time_ns = time.time_ns  # bound at import: our own clock reads are never recorded
+_VALUE = MediaType.VALUE.value
+_PREVIEW = 2_000  # bytes of the arguments that a person sees when they have to decide
+
+
+class KnownAnswer:
+    """What the ledger, or a person, says of a call; implements `crossing.Answer`. It has no turn in any order."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        self.origin_step: int | None = None
+        self.same_request = False
+
+    def settle(self) -> None:
+        """Wait for nothing."""
+
+    async def settle_async(self) -> None:
+        """Wait for nothing."""
+
+    def done(self) -> None:
+        """Tell nobody."""
+
+
+class LedgerEffects:
+    """Implements `boundary.effects.Effects` over a lease. `continuation` is what the run goes on from, if anything."""
+
+    def __init__(self, lease: Lease, continuation: Continuation | None) -> None:
+        self._lease = lease
+        self._continuation = continuation
+
+    def intend(self, call: Call, place: Place, terms: Terms) -> Answer | None:
+        """Commit the intent of a call, or return what is known of it; see `boundary.effects.Effects`."""
+        key = call.idempotency_key or self._key_of_step(place)
+        intent = self._lease.intend(
+            tool=call.name,
+            key=key,
+            step=place.step or 0,
+            path="/".join(place.path),
+            side_effect=call.side_effect.value,
+            request_digest=call.digest,
+            arguments=(call.request.data or b"")[:_PREVIEW],
+            approval=terms.approval,
+        )
+        status = intent.status
+        if status is IntentStatus.RUNNING:
+            raise EffectRunning(call.name, key)
+        if status is IntentStatus.DONE or (status is IntentStatus.DECIDED and intent.happened):
+            return self._known(call, place, key, intent)
+        begun = status is IntentStatus.NEW and self._continuation is not None and self._continuation.was_begun(place)
+        if status is IntentStatus.PENDING or begun:
+            takes_key = terms.takes_key or (call.kind is Kind.HTTP and bool(call.idempotency_key))
+            answer = None if takes_key else self._settled(call, place, key, terms)
+            if answer is not None:
+                return answer
+        if status is not IntentStatus.NEW:
+            self._lease.again(tool=call.name, key=key)
+        place.effect = _LedgerEffect(self._lease, call.name, key)
+        return None
+
+    def decided(self, call: Call, place: Place) -> Answer | None:
+        """Return a person's answer to the approval at this step, or None."""
+        found = self._lease.decision(step=place.step or 0, digest=action_digest(call.name, call.request.data or b""))
+        if found is None:
+            return None
+        value = Approval(found.granted, found.by, found.policy, found.allowed)
+        return KnownAnswer(Outcome(OutcomeStatus.OK, Payload.of(encode(value).data, _VALUE)))
+
+    def awaits(self, place: Place, call: Call) -> None:
+        """Take down that the run waits for a person's answer to this approval."""
+        self._lease.await_decision(
+            step=place.step or 0,
+            name=call.name,
+            digest=action_digest(call.name, call.request.data or b""),
+            arguments=(call.request.data or b"")[:_PREVIEW],
+        )
+
+    def granted(self, place: Place, grant: Grant) -> None:
+        """Take down a person's approval of one action."""
+        self._lease.grant(
+            step=place.step or 0,
+            action=grant.action,
+            digest=grant.digest,
+            by=grant.by,
+            at_ns=grant.at_ns,
+            state_digest=grant.state,
+            policy=grant.policy,
+            allowed=tuple(grant.allowed),
+        )
+
+    def closed(self, status: RunStatus) -> None:
+        """Give the run back."""
+        try:
+            self._lease.release(status.value)
+        except (AgentReplayError, LeaseLost) as error:
+            _log.warning("the run's lease was not given back, it runs out by itself: %s", error)
+
+    # --- inside ---
+
+    def _settled(self, call: Call, place: Place, key: str, terms: Terms) -> Answer | None:
+        """Return what the tool's status query says; None: it never happened. Raises EffectInDoubt."""
+        run_id = self._lease.run_id.hex()
+        if terms.recover is None:
+            self._lease.doubt(tool=call.name, key=key)
+            raise EffectInDoubt(run_id, place.step, call.name, key)
+        try:
+            value = terms.recover(key)
+        except NotHappened:
+            return None
+        except Exception as error:
+            self._lease.doubt(tool=call.name, key=key)
+            raise EffectInDoubt(run_id, place.step, call.name, key) from error
+        data, round_trips, notes = encode(value)
+        result = Payload.of(data, _VALUE)
+        self._lease.finish(tool=call.name, key=key, failed=False, result_digest=result.digest, result=result.data)
+        return KnownAnswer(Outcome(OutcomeStatus.OK, result, round_trips=round_trips, notes=notes))
+
+    def _known(self, call: Call, place: Place, key: str, intent: Intent) -> Answer:
+        data = intent.result
+        if data is None and intent.result_digest and self._continuation is not None:
+            data = self._continuation.payload(intent.result_digest)
+        if call.kind is Kind.HTTP or (data is None and intent.result_digest):
+            raise EffectInDoubt(self._lease.run_id.hex(), place.step, call.name, key)
+        return KnownAnswer(Outcome(OutcomeStatus.OK, Payload.of(data or encode(None).data, _VALUE)))
+
+    def _key_of_step(self, place: Place) -> str:
+        text = f"{self._lease.run_id.hex()}/{place.step}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class _LedgerEffect:
+    """A call whose intent is committed."""
+
+    __slots__ = ("_key", "_lease", "_tool")
+
+    def __init__(self, lease: Lease, tool: str, key: str) -> None:
+        self._lease = lease
+        self._tool = tool
+        self._key = key
+
+    def finish(self, outcome: Outcome) -> None:
+        """Commit what came of it; a call that never ended stays intended."""
+        if outcome.status is OutcomeStatus.PENDING:
+            return
+        result = outcome.result
+        self._lease.finish(
+            tool=self._tool,
+            key=self._key,
+            failed=outcome.failure is not None or outcome.status is OutcomeStatus.CANCELLED,
+            result_digest=b"" if result is None else result.digest,
+            result=None if result is None else result.data,
+        )

@@ -1,0 +1,96 @@
+"""`agent-replay fork RUN --at STEP`: what if one thing had been different from there on."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from otel_agent_replay.cli.going_on import going_on_options, one_way_in, tell
+from otel_agent_replay.cli.lake_option import lake_option
+
+_EPILOG = """\b
+Exact before STEP; from there the model is asked live with what you change, reads come from the recording where their
+arguments are the same, and writes never happen: the recording's, the tool's dry run, or refused.
+
+\b
+Exit codes: 0 finished, 1 departed, stopped or the agent failed, 2 usage, 75 a person must answer, 125 it cannot begin.
+
+\b
+Examples:
+  agent-replay fork 0198c2 --at 4 --set model=gpt-5-mini -- python agent.py "Where is order 17?"
+  agent-replay fork 0198c2 --at 4 --set prompt=@new_prompt.txt --entry app.agents:support
+  agent-replay fork 0198c2 --at 4 --tool-result 4='{"state": "delivered"}' --entry app.agents:support
+"""
+
+
+@click.command(context_settings={"ignore_unknown_options": True}, epilog=_EPILOG)
+@lake_option
+@click.option(
+    "--at", "at", type=click.IntRange(min=1), required=True, metavar="STEP", help="The first step that may differ."
+)
+@click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="Change model requests: model=, prompt=@FILE, temperature=0 ...",
+)
+@click.option(
+    "--tool-result", "results", multiple=True, metavar="STEP=JSON", help="Give that step this result (or STEP=@FILE)."
+)
+@click.option("--message", metavar="TEXT", help="Add a user message to the conversation at that step.")
+@click.option("--seed", default="fork", metavar="TEXT", help="Seed of the random draws beyond the recording.")
+@click.option("--isolate", is_flag=True, help="Put a kernel fence around it (Linux), beside the one in process.")
+@click.option("--allow", multiple=True, metavar="HOST:PORT", help="An endpoint that the fork may reach: the model's.")
+@going_on_options
+def fork(
+    lake: Path,
+    at: int,
+    settings: tuple[str, ...],
+    results: tuple[str, ...],
+    message: str | None,
+    seed: str,
+    isolate: bool,
+    allow: tuple[str, ...],
+    entry: str | None,
+    timeout: float | None,
+    max_steps: int | None,
+    as_json: bool,
+    run: str,
+    command: tuple[str, ...],
+) -> None:
+    """Fork RUN at a step: a new run, the same up to there, with one thing changed. RUN is never touched."""
+    one_way_in(entry, command)
+    from otel_agent_replay.export.sealer import seal
+    from otel_agent_replay.export.unsealed import load_run
+    from otel_agent_replay.replay.fork import ForkPlan
+    from otel_agent_replay.replay.launch_continued import continue_command, entry_command
+
+    plan = ForkPlan.from_arguments(at, settings=settings, results=results, message=message, seed=seed, read=_text_of)
+    with tempfile.TemporaryDirectory(prefix="agent-replay-") as folder:
+        path = Path(folder) / "plan.json"
+        plan.write(path)
+        report = continue_command(
+            load_run(lake, run).run,
+            entry_command(entry) if entry is not None else command,
+            lake=lake,
+            mode="fork",
+            options={
+                "PLAN": str(path),
+                "MAX_STEPS": str(max_steps or ""),
+                "ISOLATE": "true" if isolate else "",
+                "ALLOW": ",".join(allow),
+            },
+            timeout_s=timeout,
+        )
+    seal(lake)
+    tell(report, as_json=as_json)
+
+
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"cannot read {path!r}: {error}") from error

@@ -1,0 +1,121 @@
+"""A fork: where it leaves its origin, what is changed there, and who answers beyond.
+
+Owns the plan (data that travels in a file from the command line to the forked process) and what is made of it. The
+origin is only read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from otel_agent_replay.boundary.session import Answerer, RequestRewriter
+from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.model import AnswerSource, RecordedRun
+from otel_agent_replay.protocols.request_edits import RequestEdits
+from otel_agent_replay.replay.by_arguments import ByArguments
+from otel_agent_replay.replay.continued import EditedAnswers
+from otel_agent_replay.replay.edited_requests import EditedRequests
+from otel_agent_replay.replay.seeded import SeededReads
+from otel_agent_replay.replay.virtual_clock import VirtualClock
+
+LONGEST_SLEEP_S = 1.0
+"""How long one wait may take beyond the fork's step; agents that back off for minutes are not waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForkPlan:
+    """Exact before step `at`, then on its own: `edits` change the model requests from there, `results` give single
+    steps another result (JSON values), `seed` draws what the tape has not.
+    """
+
+    at: int
+    edits: RequestEdits = field(default_factory=RequestEdits)
+    results: Mapping[int, Any] = field(default_factory=dict)
+    seed: str = "fork"
+
+    @classmethod
+    def from_arguments(
+        cls,
+        at: int,
+        *,
+        settings: Sequence[str] = (),
+        results: Sequence[str] = (),
+        message: str | None = None,
+        seed: str = "fork",
+        read: Callable[[str], str],
+    ) -> ForkPlan:
+        """Return the plan that a command line tells: `name=value` settings, `STEP=@file` or `STEP=JSON` results.
+
+        `read(path)` returns a file's text. Raises ConfigurationError.
+        """
+        if at < 1:
+            raise ConfigurationError(f"a fork leaves its origin at a step from 1 on, not at {at}")
+        given = [*settings, *([f"message={message}"] if message is not None else [])]
+        edits = RequestEdits.from_arguments(given, read=read) if given else RequestEdits()
+        return cls(at, edits, dict(_result(text, at, read) for text in results), seed)
+
+    def write(self, path: Path) -> None:
+        """Write it to a file."""
+        plan = {"at": self.at, "edits": self.edits.to_json(), "results": dict(self.results), "seed": self.seed}
+        path.write_text(json.dumps(plan), encoding="utf-8")
+
+    @classmethod
+    def read(cls, path: Path) -> ForkPlan:
+        """Return the plan in a file. Raises ConfigurationError."""
+        try:
+            plan = json.loads(path.read_text(encoding="utf-8"))
+            results = {int(step): value for step, value in plan["results"].items()}
+            return cls(int(plan["at"]), RequestEdits.from_json(plan["edits"]), results, str(plan["seed"]))
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise ConfigurationError(f"{path} is no plan of a fork: {error}") from error
+
+
+def _result(text: str, at: int, read: Callable[[str], str]) -> tuple[int, Any]:
+    step, equals, value = text.partition("=")
+    if not equals or not step.strip().isdecimal():
+        raise ConfigurationError(f"a tool's result is given as STEP=JSON or STEP=@file, not {text!r}")
+    if int(step) < at:
+        raise ConfigurationError(f"the result of step {step} cannot be set: the fork is exact up to step {at}")
+    try:
+        return int(step), json.loads(read(value[1:]) if value.startswith("@") else value)
+    except ValueError as error:
+        raise ConfigurationError(f"the result of step {step} is no JSON: {error}") from error
+
+
+class PreparedFork:
+    """A plan on its origin, ready to be opened; implements `continued_runs.ForkRoute`."""
+
+    def __init__(self, origin: RecordedRun, plan: ForkPlan) -> None:
+        self.at: int = plan.at
+        self.plan = plan
+        steps = [node.step for node in origin.nodes if node.step is not None]
+        if plan.at > max(steps, default=0) + 1:
+            raise ConfigurationError(
+                f"run {origin.run.run_id.hex()} has {max(steps, default=0)} steps: it cannot be left at step {plan.at}"
+            )
+        self._results = EditedAnswers(origin, plan.results)
+        self.edited: Mapping[AnswerSource, Answerer] = {AnswerSource.EDITED: self._results} if plan.results else {}
+        self.edited_steps: Sequence[int] = tuple(plan.results)
+        begins = (node.sequence for node in origin.nodes if node.step is not None and node.step >= plan.at)
+        clock = VirtualClock(origin, until=min(begins, default=None))
+        self.beyond: Mapping[AnswerSource, Answerer] = {
+            AnswerSource.TAPE: ByArguments(origin),
+            AnswerSource.SEEDED: SeededReads(plan.seed, now_ns=clock.now_ns),
+            AnswerSource.VIRTUAL: clock,
+        }
+        self.rewriter: RequestRewriter | None = EditedRequests(plan.edits) if plan.edits else None
+        self.sleeps_at_most_s: float | None = LONGEST_SLEEP_S
+
+    def told(self) -> list[str]:
+        """Return what was changed, one line each, and whether it was asked for."""
+        parts = ", ".join(self.plan.edits.parts)
+        lines = [f"model requests from step {self.at} on: {parts}"] if parts else []
+        lines += [
+            f"result of step {step}: set" + ("" if step in self._results.used else " (but that call was never made)")
+            for step in self.plan.results
+        ]
+        return lines or [f"nothing but that it runs on from step {self.at} by itself"]

@@ -1,0 +1,118 @@
+"""What a process does at its start that resumes or forks a run: recordings, plan, walls, and the report in a file."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from otel_agent_replay.errors import AgentReplayError, CannotJudge
+from otel_agent_replay.model import CaptureLevel, RecordedRun, RunStatus
+from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.replay.child import ENTRY_MODULE
+from otel_agent_replay.replay.continued_report import ContinuedReport
+from otel_agent_replay.replay.continued_runs import ContinuedRuns, ForkRoute, Recording
+from otel_agent_replay.replay.stopped import say_shortly
+
+
+class GoingOnSettings(Protocol):
+    """The options that such a process reads; `settings.Settings` has them."""
+
+    @property
+    def lake(self) -> Path:
+        """The folder of the lake."""
+
+    @property
+    def mode(self) -> str:
+        """Resume or fork."""
+
+    @property
+    def run(self) -> str:
+        """The run to go on from: an id or a unique prefix."""
+
+    @property
+    def report(self) -> Path | None:
+        """Where the report goes."""
+
+    @property
+    def plan(self) -> Path | None:
+        """The plan of a fork."""
+
+    @property
+    def changed(self) -> bool:
+        """Whether other code or configuration than recorded is accepted."""
+
+
+def go_on(
+    settings: GoingOnSettings,
+    recording: Recording,
+    redaction: Callable[[CaptureLevel], Redaction],
+    *,
+    load: Callable[[Path, str], list[RecordedRun]],
+) -> ContinuedRuns:
+    """Make this process go on with `settings.run`, or with a fork of it; return the run factory.
+
+    `load(lake, run)` gives the recorded runs of the run's process, itself first. The report is written to
+    `settings.report` whenever the wanted run ends, and again at exit. Raises RecordingError, CannotJudge or
+    ConfigurationError; the caller must then end the process.
+    """
+    recordings = load(settings.lake, settings.run)
+    target = recordings[0]
+    if ENTRY_MODULE in sys.orig_argv:
+        recordings = [target]
+    if settings.mode == "resume" and target.run.status is RunStatus.OK:
+        raise CannotJudge(f"run {target.run.run_id.hex()} has finished: there is nothing to resume. Fork it instead")
+    recordings.sort(key=lambda recorded: recorded.run.ordinal)
+    reporter = _Reporter(settings.report)
+    runs = ContinuedRuns(
+        recordings,
+        target=target.run.run_id,
+        recording=recording,
+        redaction=redaction,
+        changed=settings.changed,
+        plan=_prepared(settings, target),
+        reported=reporter.write,
+    )
+    reporter.runs = runs
+    say_shortly()
+    atexit.register(reporter.write)
+    return runs
+
+
+def _prepared(settings: GoingOnSettings, target: RecordedRun) -> ForkRoute | None:
+    if settings.mode != "fork":
+        return None
+    from otel_agent_replay.replay.fork import ForkPlan, PreparedFork
+
+    if settings.plan is None:
+        raise CannotJudge("a fork needs a plan: start it with `agent-replay fork`")
+    return PreparedFork(target, ForkPlan.read(settings.plan))
+
+
+class _Reporter:
+    """Writes the report. A forked child writes nothing."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._process = os.getpid()
+        self.runs: ContinuedRuns | None = None
+
+    def write(self, _latest: ContinuedReport | None = None) -> None:
+        if self._path is None or self.runs is None or os.getpid() != self._process:
+            return
+        try:
+            self.runs.report().write(self._path)
+        except OSError as error:
+            sys.stderr.write(f"agent-replay: the report could not be written to {self._path}: {error}\n")
+
+
+def refusal(settings: GoingOnSettings, error: AgentReplayError) -> None:
+    """Write the report on a run that could not go on because of `error`."""
+    if settings.report is not None:
+        report = ContinuedReport.refused(settings.run, "", settings.mode, error)
+        with_run = replace(report, origin_run_id=settings.run)
+        with_run.write(settings.report)
