@@ -12,7 +12,6 @@ thread, a metrics client) gets a PermissionError, which such code survives. Both
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import functools
 import ipaddress
@@ -29,6 +28,7 @@ from otel_agent_replay.boundary.callers import is_application
 from otel_agent_replay.boundary.session import active_for_call
 from otel_agent_replay.errors import FenceViolation
 from otel_agent_replay.replay import file_fence
+from otel_agent_replay.replay.endpoints import Endpoints
 from otel_agent_replay.replay.file_fence import FileFence
 
 NAME = "in-process"
@@ -59,15 +59,15 @@ class Attempt:
 
 
 class Fence:
-    """One fence. `allow` are `host:port` or `unix:/path` that may be reached; `refused` is told of each violation.
+    """One fence. `allow` are `host:port` or `unix:/path` that may be reached, looked up when it is made.
 
-    `files` says which files may be changed; None: all of them.
+    `refused` is told of each violation. `files` says which files may be changed; None: all of them.
     """
 
     def __init__(
         self,
         *,
-        allow: Sequence[str] = (),
+        allow: Sequence[str] | Endpoints = (),
         files: FileFence | None = None,
         refused: Callable[[FenceViolation], None] | None = None,
     ) -> None:
@@ -75,29 +75,8 @@ class Fence:
         self.refused = refused
         self.files = files
         self._opening = threading.local()  # the SQLite database that this thread is connecting to
-        self._allowed: set[tuple[str, int]] = set()
-        self._allowed_paths: set[str] = set()
-        self._allowed_hosts: set[str] = set()
+        self.endpoints = allow if isinstance(allow, Endpoints) else Endpoints.resolve(allow)
         self._executions = False
-        for entry in allow:
-            self._allow(entry)
-
-    def _allow(self, entry: str) -> None:
-        from otel_agent_replay.errors import ConfigurationError
-
-        if entry.startswith("unix:"):
-            self._allowed_paths.add(entry[5:])
-            return
-        host, _, port = entry.rpartition(":")
-        host = host.strip("[]").lower()
-        if not host or not port.isdecimal():
-            raise ConfigurationError(f"allowed endpoint {entry!r} is not like `host:port` or `unix:/path`")
-        self._allowed_hosts.add(host)
-        self._allowed.add((host, int(port)))
-        # The address is what `connect` shows, so it is looked up now, before the fence stands.
-        with contextlib.suppress(OSError):
-            for found in socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM):
-                self._allowed.add((str(found[4][0]), int(port)))
 
     def install(self) -> None:
         """Put this fence up; it replaces the one that stood."""
@@ -108,6 +87,8 @@ class Fence:
                 _hooked = True
             _guard_fork_exec()
             _guard_loop_lookups()
+            if self.endpoints.names:
+                _pin_names()
             if self.files is not None:
                 _guard_databases()
             _standing = self
@@ -180,7 +161,7 @@ class Fence:
     def connect(self, args: tuple[Any, ...], verb: str = "connect to") -> str | None:
         """A socket reaches out, or sends without being connected."""
         address = args[1]
-        if address is None or self._is_allowed(address) or _is_socketpair():
+        if address is None or self.endpoints.allows(address) or _is_socketpair():
             return None
         return f"{verb} {shown(address)}"
 
@@ -191,7 +172,7 @@ class Fence:
     def bind(self, args: tuple[Any, ...]) -> str | None:
         """A socket is bound: harmless on loopback."""
         address = args[1]
-        if isinstance(address, (str, bytes)) or self._is_allowed(address):
+        if isinstance(address, (str, bytes)) or self.endpoints.allows(address):
             return None
         if isinstance(address, tuple) and address and _is_loopback(address[0]):
             return None
@@ -204,7 +185,7 @@ class Fence:
             host = host[0] if host else None
         if isinstance(host, bytes):
             host = host.decode("utf-8", "replace")
-        if host is None or host in ("", "localhost") or host.lower() in self._allowed_hosts or _is_numeric(host):
+        if host is None or host in ("", "localhost") or host.lower() in self.endpoints.names or _is_numeric(host):
             return None
         return f"resolve {host}"
 
@@ -225,13 +206,6 @@ class Fence:
         """A C function is looked up by `ctypes`."""
         name = args[1] if len(args) > 1 else None
         return f"call the C function {name}" if isinstance(name, str) and name in _C_FUNCTIONS else None
-
-    def _is_allowed(self, address: object) -> bool:
-        if isinstance(address, (str, bytes)):
-            return os.fsdecode(address) in self._allowed_paths
-        if isinstance(address, tuple) and len(address) >= 2:
-            return (str(address[0]).lower(), address[1]) in self._allowed
-        return False
 
 
 _Check = Callable[[Fence, tuple[Any, ...]], "str | None"]
@@ -306,6 +280,44 @@ def _guard_loop_lookups() -> None:
 
     getaddrinfo._of_fence = True  # type: ignore[attr-defined]
     asyncio.BaseEventLoop.getaddrinfo = getaddrinfo  # type: ignore[method-assign]
+
+
+def _pin_names() -> None:
+    """Answer look-ups of declared names with what they were when the fence was made; event loops ask there too."""
+    original = socket.getaddrinfo
+    if getattr(original, "_of_fence", False):
+        return
+
+    def found(host: Any) -> tuple[str, ...]:
+        fence = _standing
+        if fence is None or not isinstance(host, (str, bytes)):
+            return ()
+        return fence.endpoints.names.get(os.fsdecode(host).lower(), ())
+
+    @functools.wraps(original)
+    def getaddrinfo(host: Any, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0) -> Any:  # noqa: A002
+        addresses = found(host)
+        if not addresses:
+            return original(host, port, family, type, proto, flags)
+        results: list[Any] = []
+        failure = None
+        for address in addresses:
+            try:
+                results += original(address, port, family, type, proto, flags)
+            except socket.gaierror as error:  # noqa: PERF203 - an address of a family that is not asked for
+                failure = error
+        if not results and failure is not None:
+            raise failure
+        return results
+
+    @functools.wraps(socket.gethostbyname)
+    def gethostbyname(hostname: Any) -> str:
+        return next((one for one in found(hostname) if ":" not in one), None) or by_name(hostname)
+
+    by_name = socket.gethostbyname
+    getaddrinfo._of_fence = True  # type: ignore[attr-defined]
+    socket.getaddrinfo = getaddrinfo
+    socket.gethostbyname = gethostbyname
 
 
 def _guard_databases() -> None:

@@ -7,7 +7,8 @@ the process's own threads (asyncio needs one). It does not deny writing to files
 that the process was started with.
 
 Linux on x86-64 and ARM64 only, no privilege needed; elsewhere `why_not` says so and the report says
-"fence: in-process only". The in-process fence names attempts before the kernel refuses them; what a C library
+"fence: in-process only". Supervised, it lets stream sockets be made and hands each connect to another process
+(`supervisor`). The in-process fence names attempts before the kernel refuses them; what a C library
 tries by itself is refused but not named.
 """
 
@@ -30,8 +31,10 @@ _PR_SET_NO_NEW_PRIVS = 38
 _SET_MODE_FILTER = 1
 _GET_ACTION_AVAIL = 2
 _FLAG_TSYNC = 1
+_FLAG_NEW_LISTENER, _FLAG_TSYNC_ESRCH, _FLAG_WAIT_KILLABLE = 8, 16, 32
 _RET_ALLOW = 0x7FFF0000
 _RET_ERRNO = 0x00050000
+_RET_USER_NOTIF = 0x7FC00000
 _DENY = _RET_ERRNO | errno.EPERM
 _NO_SUCH_CALL = _RET_ERRNO | errno.ENOSYS
 
@@ -39,7 +42,10 @@ _NO_SUCH_CALL = _RET_ERRNO | errno.ENOSYS
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _NUMBER_AT, _ARCH_AT, _ARGS_AT = 0, 4, 16
 _CLONE_THREAD = 0x00010000
-_SOCK_TYPE_MASK, _SOCK_DGRAM = 0xF, 2
+_SOCK_TYPE_MASK, _SOCK_STREAM, _SOCK_DGRAM = 0xF, 1, 2
+_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_IPPROTO_TCP = 6
+_MSG_FASTOPEN = 0x20000000
 _X32 = 0x40000000
 
 # System call numbers: (x86-64, ARM64); None where the architecture has no such call.
@@ -87,6 +93,7 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
 }
 _EXECUTION: dict[str, tuple[int | None, int | None]] = {"execve": (59, 221), "execveat": (322, 281)}
 _SENDTO = (44, 206)
+_SENDMSG = (46, 211)
 _SOCKETPAIR = (53, 199)
 _CLONE = (56, 220)
 _CLONE3 = (435, 435)
@@ -118,15 +125,25 @@ def why_not() -> str:
     return ""
 
 
+def why_no_notices() -> str:
+    """Return why the kernel cannot hand system calls to another process, or "" when it can."""
+    action = ctypes.c_uint32(_RET_USER_NOTIF)
+    column, _ = _ARCHITECTURES[platform.machine()]
+    if _call()(_SECCOMP[column], _GET_ACTION_AVAIL, 0, ctypes.byref(action)) != 0:
+        return "the kernel has no seccomp user notification"
+    return ""
+
+
 def available() -> bool:
     """Return whether `apply_kernel_fence` will work here."""
     return not why_not()
 
 
-def apply_kernel_fence() -> None:
+def apply_kernel_fence(*, supervised: bool = False) -> int | None:
     """Put the fence around this process for the rest of its life, in every thread it has and will have.
 
-    Raises CannotJudge where that is impossible; nothing is changed then.
+    With `supervised` returns the descriptor on which each connect is to be answered (`supervisor` does), None when a
+    supervised fence stands already. Raises CannotJudge where that is impossible; nothing is changed then.
     """
     reason = why_not()
     if reason:
@@ -134,7 +151,18 @@ def apply_kernel_fence() -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
         raise CannotJudge(f"--isolate failed: no_new_privs is refused: {os.strerror(ctypes.get_errno())}")
-    _load(_first_filter)
+    if not supervised:
+        _load(_first_filter)
+        return None
+    flags = _FLAG_TSYNC | _FLAG_NEW_LISTENER | _FLAG_TSYNC_ESRCH
+    result, error = _loaded(_supervised_filter, flags | _FLAG_WAIT_KILLABLE)
+    if error == errno.EINVAL:  # an older kernel lets any signal break off a call that is being answered
+        result, error = _loaded(_supervised_filter, flags)
+    if error == errno.EBUSY:
+        return None
+    if error:
+        raise CannotJudge(f"--isolate failed: the kernel did not take the filter: {os.strerror(error)}")
+    return result
 
 
 def forbid_exec() -> None:
@@ -152,13 +180,51 @@ def _call() -> _Syscall:
 
 
 def _load(build: Callable[[int, int], list[bytes]]) -> None:
+    result, error = _loaded(build, _FLAG_TSYNC)
+    if result != 0:
+        why = f"thread {result} has another filter" if result > 0 else os.strerror(error)
+        raise CannotJudge(f"--isolate failed: the kernel did not take the filter: {why}")
+
+
+def _loaded(build: Callable[[int, int], list[bytes]], flags: int) -> tuple[int, int]:
+    """Load a filter; return the kernel's result and, where that is negative, the error number."""
     column, architecture = _ARCHITECTURES[platform.machine()]
     code = build(column, architecture)
     program = _Program(len(code), b"".join(code))
-    result = _call()(_SECCOMP[column], _SET_MODE_FILTER, _FLAG_TSYNC, ctypes.byref(program))
-    if result != 0:
-        why = f"thread {result} has another filter" if result > 0 else os.strerror(ctypes.get_errno())
-        raise CannotJudge(f"--isolate failed: the kernel did not take the filter: {why}")
+    result = _call()(_SECCOMP[column], _SET_MODE_FILTER, flags, ctypes.byref(program))
+    return result, ctypes.get_errno() if result < 0 else 0
+
+
+def _supervised_filter(column: int, architecture: int) -> list[bytes]:
+    """Stream sockets may be made, each connect is another process's to make; all else is as in the first filter."""
+    code = _head(architecture, column)
+    deny, allow = _instruction(_RETURN, _DENY), _instruction(_RETURN, _RET_ALLOW)
+    code += _if_number(_DENIED["connect"][column], [_instruction(_RETURN, _RET_USER_NOTIF)])
+    code += _if_number(
+        _DENIED["socket"][column],
+        [
+            _instruction(_LOAD, _ARGS_AT),
+            _instruction(_EQUAL, _AF_INET, 3, 0),
+            _instruction(_EQUAL, _AF_INET6, 2, 0),
+            _instruction(_EQUAL, _AF_UNIX, 1, 0),
+            deny,
+            _instruction(_LOAD, _ARGS_AT + 8),
+            _instruction(_AND, _SOCK_TYPE_MASK),
+            _instruction(_EQUAL, _SOCK_STREAM, 1, 0),
+            deny,
+            _instruction(_LOAD, _ARGS_AT + 16),
+            _instruction(_EQUAL, 0, 2, 0),
+            _instruction(_EQUAL, _IPPROTO_TCP, 1, 0),
+            deny,
+            allow,
+        ],
+    )
+    # Sending can connect too: "fast open", with an address that the filter cannot see.
+    code += _if_number(
+        _SENDMSG[column],
+        [_instruction(_LOAD, _ARGS_AT + 16), _instruction(_ANY_BIT, _MSG_FASTOPEN, 0, 1), deny, allow],
+    )
+    return [*code, *_first_filter(column, architecture)]
 
 
 def _first_filter(column: int, architecture: int) -> list[bytes]:

@@ -13,14 +13,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from otel_agent_replay import bootstrap
 from otel_agent_replay.errors import ConfigurationError, RecordingError
 from otel_agent_replay.model import Run
 from otel_agent_replay.replay.child import ENTRY_MODULE
-from otel_agent_replay.replay.verdict import ReplayVerdict, VerdictStatus
+from otel_agent_replay.replay.endpoints import Endpoints
+from otel_agent_replay.replay.verdict import RefusedAttempt, ReplayVerdict, VerdictStatus
+
+if TYPE_CHECKING:
+    from otel_agent_replay.replay.supervisor import Supervisor
 
 _DECLARED = re.compile(r"[\w.]+:[\w.<>]+\Z")
 _DEAF = re.compile(r"-[A-Za-z]*[IES][A-Za-z]*\Z")  # Python options that leave our start-up shim out
@@ -86,8 +92,10 @@ def replay_command(
             child["AGENT_REPLAY_ALLOW_WRITE"] = ",".join(_existing(allow_write))
         if volatile:
             child["AGENT_REPLAY_VOLATILE"] = ",".join(volatile)
-        status = _wait(argv, child, directory, timeout_s)
-        return _verdict(run, report, status, timeout_s)
+        with _connecting(Path(folder), isolate, allow) as supervisor:
+            status = _wait(argv, child, directory, timeout_s)
+        verdict = _verdict(run, report, status, timeout_s)
+        return verdict if supervisor is None else _with_refused(verdict, supervisor.refused)
 
 
 def replay_entry(
@@ -136,6 +144,22 @@ def _environment(run: Run, base: Mapping[str, str]) -> dict[str, str]:
     if run.hash_seed.isdecimal():
         child["PYTHONHASHSEED"] = run.hash_seed
     return child
+
+
+def _connecting(folder: Path, isolate: bool, allow: Sequence[str]) -> AbstractContextManager[Supervisor | None]:
+    """Return who connects for an isolated replay; nobody is needed where it reaches nothing."""
+    if not isolate or not allow:
+        return nullcontext()
+    # The kernel's parts are loaded only where they are asked for: this module is imported on every system.
+    from otel_agent_replay.replay.supervisor import Supervisor
+
+    return Supervisor(folder, Endpoints.resolve(allow))
+
+
+def _with_refused(verdict: ReplayVerdict, refused: Sequence[str]) -> ReplayVerdict:
+    """Add what was refused outside the process: a way out that its own fence did not see."""
+    seen = tuple(RefusedAttempt(f"connect to {address}", "code that Python does not see", False) for address in refused)
+    return replace(verdict, attempts=verdict.attempts + seen)
 
 
 def _existing(folders: Sequence[str | Path]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Sockets that were connected before a replay began: what is sent on them raises no audit event.
+"""Sockets that were made before a replay began: what is sent on them raises no audit event, or none that names it.
 
 They are shut, not closed: their owner keeps the descriptor and gets a broken pipe when it tries.
 """
@@ -17,7 +17,7 @@ from otel_agent_replay.replay.fence import shown
 
 
 def shut_open_sockets() -> tuple[str, ...]:
-    """Shut every socket that has a peer by name or address; return the peers.
+    """Shut every socket that has a peer by name or address, and those that can send to any; return the peers.
 
     Socket pairs and listening sockets have none and stay. Windows: nothing is found.
     """
@@ -37,20 +37,27 @@ def _descriptors() -> Iterator[int]:
 
 
 def _connected_sockets() -> list[int]:
-    """Return the descriptors of network sockets with a peer; socket pairs and listening sockets have none."""
+    """Return the descriptors of network sockets that can send; socket pairs and listening sockets cannot."""
     if os.name == "nt":
         return []
     found = []
     for number in list(_descriptors()):
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(number)) as twin:
-            if twin.getpeername():
+            if _sends_to_any(twin) or twin.getpeername():
                 found.append(number)
     return found
 
 
+def _sends_to_any(one: socket.socket) -> bool:
+    """Whether a socket needs no connection: each of its datagrams may have an address of its own."""
+    return one.family in (socket.AF_INET, socket.AF_INET6) and one.type != socket.SOCK_STREAM
+
+
 def _shut(number: int) -> str:
     with socket.socket(fileno=os.dup(number)) as twin:
-        peer = shown(twin.getpeername())
+        peer = "any address (datagrams)"
         with contextlib.suppress(OSError):
+            peer = shown(twin.getpeername())
+        with contextlib.suppress(OSError):  # one without a peer is shut all the same, though the call says otherwise
             twin.shutdown(socket.SHUT_RDWR)
     return peer

@@ -13,9 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
-from otel_agent_replay.errors import ConfigurationError, FenceViolation
+from otel_agent_replay.errors import CannotJudge, ConfigurationError, FenceViolation
 from otel_agent_replay.replay import fence as in_process
 from otel_agent_replay.replay import isolation, landlock
+from otel_agent_replay.replay.endpoints import TABLE_NAME, Endpoints
 from otel_agent_replay.replay.fence import Fence
 from otel_agent_replay.replay.file_fence import FileFence
 from otel_agent_replay.replay.open_sockets import shut_open_sockets
@@ -50,13 +51,12 @@ class Walls:
     """The walls of this process. Made before anything else of a replay is, and put up as the last of it."""
 
     def __init__(self, settings: WallSettings) -> None:
-        if settings.isolate and settings.allow:
-            raise ConfigurationError("--isolate shuts the network as a whole: it cannot be combined with --allow")
         self._settings = settings
         if settings.lake.is_dir():  # the replay's own record goes there, and walls stand around folders that exist
             (settings.lake / "journal").mkdir(mode=0o700, exist_ok=True)
         self._folders = writable(settings)
-        self._fence = Fence(allow=settings.allow, files=FileFence(self._folders))
+        self._fence = Fence(allow=self._endpoints(), files=FileFence(self._folders))
+        self._sealed = False  # whether the kernel's fence stands
         self._kernel: list[str] = []  # the walls of the kernel that stand
         self._missing: list[str] = []  # those that do not, and why
         self._closed_sockets: tuple[str, ...] = ()
@@ -81,16 +81,38 @@ class Walls:
             if reason:
                 self._missing.append(f"no {isolation.NAME}: {reason}")
             else:
-                isolation.apply_kernel_fence()
-                self._kernel.insert(0, isolation.NAME)
+                self._apply_kernel_fence()
+                self._sealed = True
+                self._kernel.insert(0, isolation.NAME + (", declared endpoints only" if self._supervised else ""))
         self._closed_sockets = shut_open_sockets()
         self._fence.refused = refused
         self._fence.install()
 
+    def _endpoints(self) -> Endpoints:
+        """Return what may be reached, as the process that connects for this one looked it up, if there is one."""
+        table = None if self._settings.report is None else self._settings.report.parent / TABLE_NAME
+        if table is not None and self._supervised and table.exists():
+            return Endpoints.from_json(table.read_text(encoding="utf-8"))
+        return Endpoints.resolve(self._settings.allow)
+
+    def _apply_kernel_fence(self) -> None:
+        if not self._supervised:
+            isolation.apply_kernel_fence()
+        elif self._settings.report is not None:
+            from otel_agent_replay.replay import supervisor  # Linux only
+
+            supervisor.apply_supervised_fence(self._settings.report.parent)
+        else:
+            raise CannotJudge("--isolate with --allow needs a parent that connects: start it by `agent-replay replay`")
+
+    @property
+    def _supervised(self) -> bool:
+        return self._settings.isolate and bool(self._settings.allow)
+
     def forbid_exec(self) -> None:
         """A run begins: from now on the process may not become another program."""
         self._fence.forbid_exec()
-        if isolation.NAME in self._kernel:
+        if self._sealed:
             isolation.forbid_exec()
 
     def told_in(self, verdict: ReplayVerdict) -> ReplayVerdict:

@@ -306,6 +306,26 @@ def test_socket_connected_before_is_shut(tmp_path, outside):
     assert outside[2] == [("tcp", b"")]
 
 
+def test_datagram_socket_made_before_is_shut(tmp_path, outside):
+    """A socket that could send to any address is shut: the kernel fence cannot see the address of `sendmsg`."""
+    told, _ = _child(
+        tmp_path,
+        outside,
+        """
+        from otel_agent_replay.replay.open_sockets import shut_open_sockets
+        early = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        shut = shut_open_sockets()
+        came = [outcome(lambda: early.sendmsg([b"x"], [], 0, (HOST, UDP)))]
+        came.append(outcome(lambda: early.sendto(b"x", (HOST, UDP))))
+        print(json.dumps([shut, came]))
+        """,
+    )
+    assert told[0] == ["any address (datagrams)"]
+    assert [text.partition(":")[0] for text in told[1]] == ["BrokenPipeError", "BrokenPipeError"]
+    threading.Event().wait(0.3)
+    assert outside[2] == []
+
+
 KERNEL = {
     "socket": "socket.create_connection((HOST, PORT))",
     "udp": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', (HOST, UDP))",
