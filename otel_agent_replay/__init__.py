@@ -23,6 +23,7 @@ from otel_agent_replay.capture.decorators import (
     suspend,
     tool,
 )
+from otel_agent_replay.capture.kept_states import flag
 from otel_agent_replay.capture.scopes import step, versions
 from otel_agent_replay.configure import configure, shutdown
 from otel_agent_replay.errors import (
@@ -75,6 +76,7 @@ __all__ = [
     "checkpoint",
     "configure",
     "decision",
+    "flag",
     "idempotency_key",
     "resume",
     "retriever",

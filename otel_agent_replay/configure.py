@@ -22,6 +22,7 @@ from otel_agent_replay.boundary.runs import Continuation, RunFactory, set_run_fa
 from otel_agent_replay.boundary.session import set_call_context
 from otel_agent_replay.capture.drills import killer
 from otel_agent_replay.capture.implicit import ImplicitRuns
+from otel_agent_replay.capture.kept_states import StatesKept
 from otel_agent_replay.capture.runs import RecordingRuns
 from otel_agent_replay.capture.tracing import Tracing, exporter_traffic
 from otel_agent_replay.errors import AgentReplayError, CannotJudge, ConfigurationError
@@ -71,6 +72,7 @@ class Runtime:
             effects=self._effects if settings.ledger else None,
             max_steps=settings.max_steps,
             drill=killer(settings.kill_at) if settings.kill_at else None,
+            states=StatesKept(settings.keep_state == "failed", settings.state_sample),
         )
         self.runs: RunFactory = self.recording if settings.mode == "record" else _replaying_runs(self)
         self.implicit = ImplicitRuns(self.runs, process_run=settings.process_run)

@@ -43,6 +43,13 @@ def _positive(text: str) -> int:
     return value
 
 
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError("expected a number from 0 to 1")
+    return value
+
+
 def _one_of(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text not in words:
@@ -82,6 +89,12 @@ class Settings:
     changed: bool = _option(False, _boolean, "resume also with other code or configuration than recorded")
     kill_at: str = _option("", str, "before:STEP, during:STEP or after:STEP: kill this process there (a drill)")
     capture: CaptureLevel = _option(CaptureLevel.REDACTED, CaptureLevel, "digest, redacted or full")
+    keep_state: str = _option(
+        "always", _one_of("always", "failed"), "whose checkpoint states the lake keeps: failed: of runs that fail"
+    )
+    state_sample: float = _option(
+        0.0, _share, "with keep_state failed: share of the other runs that keep theirs, 0 to 1"
+    )
     redaction: Path | None = _option(None, _optional_path, "JSON or TOML file of redaction rules")
     hash_key: str = _option("", str, "key of the keyed-hash redaction action")
     packages: tuple[str, ...] = _option((), _names, "installed packages whose clock, random and env reads count too")

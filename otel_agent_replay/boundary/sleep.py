@@ -20,8 +20,8 @@ from otel_agent_replay.boundary import session as _session
 from otel_agent_replay.boundary.callers import is_application, waits_between_tries
 from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.hooks import Hooks, looks_like
+from otel_agent_replay.boundary.outcomes import error_outcome
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.boundary.tools import error_outcome
 from otel_agent_replay.model import (
     AnswerSource,
     Call,

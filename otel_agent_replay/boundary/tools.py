@@ -18,8 +18,15 @@ from otel_agent_replay import semconv
 from otel_agent_replay.boundary.approvals import Grant, action_digest
 from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.effects import Terms
-from otel_agent_replay.boundary.failures import recorded_failure
 from otel_agent_replay.boundary.http_faults import report, stop
+from otel_agent_replay.boundary.outcomes import (
+    NOT_KEPT,
+    error_outcome,
+    failed_items,
+    items_outcome,
+    rules_at,
+    value_outcome,
+)
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import AwaitingPerson, ReplayDeparture
 from otel_agent_replay.model import (
@@ -27,7 +34,7 @@ from otel_agent_replay.model import (
     Approval,
     AttributeValue,
     Call,
-    FailurePhase,
+    CaptureLevel,
     Kind,
     MediaType,
     Outcome,
@@ -35,7 +42,6 @@ from otel_agent_replay.model import (
     Payload,
     SideEffect,
     make_call,
-    make_outcome,
 )
 from otel_agent_replay.payload.arguments import ScalarArguments
 from otel_agent_replay.payload.codec import decode, encode
@@ -46,9 +52,6 @@ _NO_NOTES: tuple[str, ...] = ()
 _time_ns = time.time_ns  # bound at import: our own clock reads are never recorded
 KEY_PARAMETER = "idempotency_key"
 """Name under which a tool may ask for its key, and under which its status query gets it."""
-
-NOT_KEPT = Payload.of(b'{"$type":"text_only","class":"builtins:dict","text":"<not kept>"}', _VALUE)
-"""What stands for a value that could not be taken down at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class Declaration:
 
     `parameters` are its positional parameter names without self; `is_method` tells that the first argument is
     the instance, which is not recorded. `idempotency_key` is a parameter name or a function of the arguments.
-    `safeguards` is None where none was declared.
+    `safeguards` is None where none was declared; with `capture` None as much is kept as of the run.
     """
 
     kind: Kind
@@ -86,6 +89,7 @@ class Declaration:
     idempotency_key: str | Callable[..., str] | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict)
     safeguards: Safeguards | None = None
+    capture: CaptureLevel | None = None
     _scalars: ScalarArguments = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -111,7 +115,7 @@ class Declaration:
                 self.kind,
                 self.name,
                 self.side_effect,
-                Payload.of(session.redaction.value_bytes(data), _VALUE),
+                Payload.of(rules_at(session, self.capture).value_bytes(data), _VALUE),
                 None,
                 self.attributes,
                 "" if self.idempotency_key is None else self._key(session, args, kwargs),
@@ -133,41 +137,6 @@ class Declaration:
             report(session, "asking for an idempotency key", error)
             return ""
         return session.redaction.text(text)
-
-
-def value_outcome(session: Session, value: Any, *, status: OutcomeStatus = OutcomeStatus.OK) -> Outcome:
-    """Return the outcome that holds `value`, redacted, with what of it could not be kept noted."""
-    try:
-        data, round_trips, notes = encode(value)
-        stored = session.redaction.value_bytes(data)
-        exact = stored is data or stored == data
-        return make_outcome(status, Payload.of(stored, _VALUE), None, (), (), None, False, exact, round_trips, notes)
-    except Exception as error:
-        return _not_kept(session, status, error)
-
-
-def error_outcome(session: Session, error: BaseException, *, yielded: list[Any] | None = None) -> Outcome:
-    """Return the outcome of a call that raised `error`, after it had yielded `yielded` (generators only)."""
-    cancelled = isinstance(error, asyncio.CancelledError)
-    status = OutcomeStatus.CANCELLED if cancelled else OutcomeStatus.ERROR
-    try:
-        failure = recorded_failure(error, FailurePhase.CALL, session.redaction)
-    except Exception as defect:
-        return _not_kept(session, status, defect)
-    result = None if yielded is None else value_outcome(session, {"yielded": yielded}).result
-    return Outcome(
-        status=status,
-        result=result,
-        failure=failure,
-        round_trips=failure.round_trips,
-    )
-
-
-def _not_kept(session: Session, status: OutcomeStatus, defect: Exception) -> Outcome:
-    """Return the outcome of a call of which a defect of ours kept nothing but how it ended."""
-    report(session, "taking down the outcome of a declared function", defect)
-    notes = (f"the outcome was not kept: {type(defect).__name__}",)
-    return Outcome(status, round_trips=False, exact=False, notes=notes)
 
 
 def _served(crossing: Crossing) -> Any:
@@ -193,8 +162,15 @@ def _begin(
     safeguards = declaration.safeguards
     changes = made.side_effect is SideEffect.WRITE or made.side_effect is SideEffect.EXTERNAL
     if safeguards is None and (session.effects is None or not changes):
-        return session.begin(made, place)
+        return session.begin(_as_kept(declaration, made), place)
     return _begin_guarded(declaration, here, made, args, kwargs)
+
+
+def _as_kept(declaration: Declaration, made: Call) -> Call:
+    """Return the call with as much of its arguments as is to be kept: an approval is held against all of them."""
+    return (
+        made if declaration.capture is not CaptureLevel.DIGEST else replace(made, request=made.request.without_data())
+    )
 
 
 def _begin_guarded(
@@ -218,7 +194,7 @@ def _begin_guarded(
     if safeguards.recover is not None:
         recover = partial(_recovered, safeguards.recover, args, kwargs)
     terms = Terms(takes_key, recover, approval)
-    return session.begin(made, place, terms=terms, rehearses=safeguards.dry_run is not None)
+    return session.begin(_as_kept(declaration, made), place, terms=terms, rehearses=safeguards.dry_run is not None)
 
 
 def _recovered(recover: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], key: str) -> Any:
@@ -241,7 +217,7 @@ def _through(declaration: Declaration, crossing: Crossing, kwargs: dict[str, Any
 def _ended(declaration: Declaration, crossing: Crossing, value: Any) -> None:
     """End a called-through crossing with its value."""
     session = crossing.session
-    outcome = value_outcome(session, value)
+    outcome = value_outcome(session, value, declaration.capture)
     if declaration.kind is Kind.APPROVAL:
         grant, facts = _grant(declaration, crossing, value)
         crossing.finish(replace(outcome, attributes=facts))
@@ -344,12 +320,12 @@ def iterate(
     declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Generator[Any, Any, Any]:
     """Cross with a generator function. Its items are recorded as they pass; the crossing ends when it does."""
-    session = here[0]
+    session, level = here[0], declaration.capture
     crossing = _begin(declaration, here, args, kwargs)
     if crossing.answer is not None:
         return (yield from _serve_items(crossing))
     items: list[Any] = []
-    crossing.leave = lambda: crossing.finish(_items_outcome(session, items, None, closed_early=True))
+    crossing.leave = lambda: crossing.finish(items_outcome(session, level, items, None, closed_early=True))
     inner = _through(declaration, crossing, kwargs)(*args, **kwargs)
     try:
         with crossing.inside():
@@ -361,7 +337,7 @@ def iterate(
             except GeneratorExit:
                 with crossing.inside():
                     inner.close()
-                crossing.finish(_items_outcome(session, items, None, closed_early=True))
+                crossing.finish(items_outcome(session, level, items, None, closed_early=True))
                 raise
             except BaseException as thrown:  # thrown in by the consumer: the generator may answer it
                 with crossing.inside():
@@ -370,10 +346,10 @@ def iterate(
                 with crossing.inside():
                     item = inner.send(sent)
     except StopIteration as stop:
-        crossing.finish(_items_outcome(session, items, stop.value))
+        crossing.finish(items_outcome(session, level, items, stop.value))
         return stop.value
     except BaseException as error:
-        crossing.finish(_failed_items(session, items, error))
+        crossing.finish(failed_items(session, level, items, error))
         raise
 
 
@@ -381,14 +357,14 @@ async def iterate_async(
     declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> AsyncGenerator[Any, Any]:
     """Cross with an async generator function."""
-    session = here[0]
+    session, level = here[0], declaration.capture
     crossing = _begin(declaration, here, args, kwargs)
     if crossing.answer is not None:
         async for item in _serve_items_async(crossing):
             yield item
         return
     items: list[Any] = []
-    crossing.leave = lambda: crossing.finish(_items_outcome(session, items, None, closed_early=True))
+    crossing.leave = lambda: crossing.finish(items_outcome(session, level, items, None, closed_early=True))
     inner = _through(declaration, crossing, kwargs)(*args, **kwargs)
     try:
         item = await _resumed(crossing, inner.__anext__())
@@ -399,53 +375,22 @@ async def iterate_async(
             except GeneratorExit:
                 with crossing.inside():
                     await inner.aclose()
-                crossing.finish(_items_outcome(session, items, None, closed_early=True))
+                crossing.finish(items_outcome(session, level, items, None, closed_early=True))
                 raise
             except BaseException as thrown:
                 item = await _resumed(crossing, inner.athrow(thrown))
             else:
                 item = await _resumed(crossing, inner.asend(sent))
     except StopAsyncIteration:
-        crossing.finish(_items_outcome(session, items, None))
+        crossing.finish(items_outcome(session, level, items, None))
     except BaseException as error:
-        crossing.finish(_failed_items(session, items, error))
+        crossing.finish(failed_items(session, level, items, error))
         raise
 
 
 async def _resumed(crossing: Crossing, step: Coroutine[Any, Any, Any]) -> Any:
     with crossing.inside():
         return await step
-
-
-def _items_outcome(session: Session, items: list[Any], returned: Any, *, closed_early: bool = False) -> Outcome:
-    parts = b",".join(item.data for item in items)
-    end = encode(returned)
-    data = b'{"yielded":[' + parts + b'],"returned":' + end.data + b"}"
-    try:
-        stored = session.redaction.value_bytes(data)
-    except Exception as defect:
-        return _not_kept(session, OutcomeStatus.OK, defect)
-    return Outcome(
-        status=OutcomeStatus.OK,
-        result=Payload.of(stored, _VALUE),
-        closed_early=closed_early,
-        exact=stored == data,
-        round_trips=end.round_trips and all(item.round_trips for item in items),
-        notes=tuple(note for item in (*items, end) for note in item.notes),
-    )
-
-
-def _failed_items(session: Session, items: list[Any], error: BaseException) -> Outcome:
-    whole = _items_outcome(session, items, None)
-    failed = error_outcome(session, error)
-    return Outcome(
-        status=failed.status,
-        result=whole.result,
-        failure=failed.failure,
-        exact=whole.exact,
-        round_trips=failed.round_trips and whole.round_trips,
-        notes=whole.notes,
-    )
 
 
 def _recorded_items(crossing: Crossing) -> tuple[Outcome, dict[str, Any]]:

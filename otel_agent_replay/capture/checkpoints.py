@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from otel_agent_replay import semconv
-from otel_agent_replay.boundary import tools
 from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.http_faults import report
+from otel_agent_replay.boundary.outcomes import NOT_KEPT, value_outcome
 from otel_agent_replay.boundary.session import Session, active_for_call
 from otel_agent_replay.capture.recorder import Recorder
 from otel_agent_replay.capture.scopes import kept_attributes
@@ -46,7 +46,7 @@ def checkpoint(
         return
     session, place = here
     name = whole_text(name)
-    kept = tools.value_outcome(session, state)
+    kept = value_outcome(session, state)
     reasons = [*unsafe_reasons, *_in_flight(session)]
     facts: dict[str, Any] = {semconv.CHECKPOINT_UNSAFE_REASONS: reasons}
     if budget is not None:
@@ -62,7 +62,7 @@ def checkpoint(
         kind=Kind.CHECKPOINT,
         name=name,
         side_effect=SideEffect.NONE,
-        request=kept.result or tools.NOT_KEPT,
+        request=kept.result or NOT_KEPT,
         attributes=attributes,
         round_trips=kept.round_trips,
         notes=kept.notes,

@@ -95,6 +95,7 @@ def tool(
     recover: Callable[..., Any] | None = ...,
     dry_run: Callable[..., Any] | None = ...,
     approval: bool = ...,
+    capture: CaptureLevel | str | None = ...,
 ) -> Callable[[Function], Function]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -106,6 +107,7 @@ def tool(
     recover: Callable[..., Any] | None = None,
     dry_run: Callable[..., Any] | None = None,
     approval: bool = False,
+    capture: CaptureLevel | str | None = None,
 ) -> Any:
     """Declare a tool. `side_effect` is none, read, write or external (the default: the safest guess).
 
@@ -114,7 +116,9 @@ def tool(
     `recover` is called with the arguments and `idempotency_key=` when an attempt died in the middle of a call: it
     returns the call's result or raises `NotHappened`. `dry_run` rehearses the call, with the same arguments, where
     forks and re-runs may not let it happen. With `approval` no call passes without an approval of exactly its
-    arguments (`@replay.approval(action=...)`), which it uses up; else it raises ApprovalRequired.
+    arguments (`@replay.approval(action=...)`), which it uses up; else it raises ApprovalRequired. `capture` is how much
+    is kept of its arguments and result, and of what it sends (default: as of the run): `full`, `redacted`, or `digest`
+    for what must not be kept at all; a tool of which no result is kept cannot be answered in an exact replay.
 
         @replay.tool(side_effect="write", idempotency_key="order_id")
         def refund(order_id: str, cents: int) -> dict: ...
@@ -129,7 +133,14 @@ def tool(
             )
         effect = SideEffect(side_effect)
         return _declare(
-            inner, Kind.TOOL, name, effect, idempotency_key, operation="execute_tool", safeguards=safeguards
+            inner,
+            Kind.TOOL,
+            name,
+            effect,
+            idempotency_key,
+            operation="execute_tool",
+            safeguards=safeguards,
+            capture=None if capture is None else CaptureLevel(capture),
         )
 
     return decorate if function is None else decorate(function)
@@ -140,9 +151,16 @@ def decision(function: Callable[..., Any] | None = None, /, *, name: str | None 
     return _declare(function, Kind.DECISION, name, SideEffect.NONE, None)
 
 
-def retriever(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-    """Declare a search for context: the query and the documents are recorded."""
-    return _declare(function, Kind.RETRIEVAL, name, SideEffect.READ, None, operation="retrieval")
+def retriever(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    name: str | None = None,
+    capture: CaptureLevel | str | None = None,
+) -> Any:
+    """Declare a search for context: the query and the documents are recorded, as `capture` says (see `tool`)."""
+    level = None if capture is None else CaptureLevel(capture)
+    return _declare(function, Kind.RETRIEVAL, name, SideEffect.READ, None, operation="retrieval", capture=level)
 
 
 def approval(function: Callable[..., Any] | None = None, /, *, name: str | None = None, action: str = "") -> Any:
@@ -183,6 +201,7 @@ def _declare(
     idempotency_key: str | Callable[..., str] | None,
     operation: str = "",
     safeguards: tools.Safeguards | None = None,
+    capture: CaptureLevel | None = None,
 ) -> Any:
     def decorate(inner: Callable[..., Any]) -> Callable[..., Any]:
         add_source(inner)
@@ -193,9 +212,11 @@ def _declare(
         if kind is Kind.TOOL:
             attributes[semconv.TOOL_NAME] = called
             attributes[semconv.TOOL_TYPE] = "function"
+        if capture is not None:
+            attributes[semconv.CAPTURE] = capture.value
         parameters, is_method = parameters_of(inner)
         declaration = tools.Declaration(
-            kind, called, side_effect, inner, parameters, is_method, idempotency_key, attributes, safeguards
+            kind, called, side_effect, inner, parameters, is_method, idempotency_key, attributes, safeguards, capture
         )
         front = _front(inner, declaration)
         functools.update_wrapper(front, inner)

@@ -70,11 +70,10 @@ class Shape:
 
 
 class NodeRecords:
-    """Writes the nodes of the run `run_id`. `bodies` tells whether bodies are kept; `marks` go on every span."""
+    """Writes the nodes of the run `run_id`; `marks` go on every span. `bodies`: whether those of a node are kept."""
 
-    def __init__(self, run_id: bytes, *, bodies: bool, marks: Mapping[str, Any]) -> None:
+    def __init__(self, run_id: bytes, *, marks: Mapping[str, Any]) -> None:
         self._run_id = run_id
-        self._bodies = bodies
         self._marks = marks
         self._shapes: dict[tuple[Kind, str, SideEffect | None, AnswerSource | None, object], Shape] = {}
         record = wire.Record()
@@ -131,7 +130,7 @@ class NodeRecords:
         return Shape(attributes, record.SerializeToString(), name, facts, media_type)
 
     def begun(
-        self, crossing: Crossing, shape: Shape, ids: tuple[bytes, bytes, bytes], time_ns: int, strand: str
+        self, crossing: Crossing, shape: Shape, ids: tuple[bytes, bytes, bytes], time_ns: int, strand: str, bodies: bool
     ) -> tuple[bytes, bool]:
         """Return the record of a crossing's begin, and whether the request's bytes, where kept, are wanted beside it.
 
@@ -140,7 +139,7 @@ class NodeRecords:
         call, answer = crossing.call, crossing.answer
         if (
             answer is None
-            and self._bodies
+            and bodies
             and not strand
             and call.head is None
             and call.round_trips
@@ -164,14 +163,14 @@ class NodeRecords:
                 begun.as_recorded = True
                 return shape.begun + record.SerializeToString(), False
         data = request.data
-        wanted = self._bodies and data is not None
+        wanted = bodies and data is not None
         if wanted and data is not None and len(data) <= SMALL:
             begun.request_data = data
             wanted = False
         elif not wanted:
             begun.exchange.request_size = request.size
         head = call.head
-        if head is not None and not self._bodies:
+        if head is not None and not bodies:
             begun.attributes.extend(convert.attributes_to_wire(call.attributes))
             begun.span_name = text_to_wire(span_name(crossing.place, call.attributes))
         if call.notes or call.idempotency_key or not call.round_trips:
@@ -204,11 +203,17 @@ class NodeRecords:
     # --- ends ---
 
     def ended(
-        self, crossing: Crossing, outcome: Outcome, span_id: bytes, time_ns: int, end_sequence: int
+        self,
+        crossing: Crossing,
+        outcome: Outcome,
+        span_id: bytes,
+        time_ns: int,
+        end_sequence: int,
+        bodies: bool,
     ) -> tuple[bytes, bool]:
         """Return the record of a crossing's end, and whether the result's bytes, where kept, are wanted beside it."""
         result = outcome.result
-        if crossing.answer is None and result is not None and self._is_plain(outcome, result):
+        if crossing.answer is None and result is not None and bodies and _is_plain(outcome, result):
             return self._ended_value + _plainly_ended(result, span_id, time_ns, end_sequence), False
         record = wire.Record()
         ended = record.node_ended
@@ -225,11 +230,11 @@ class NodeRecords:
             self._add_error(ended, outcome)
             return record.SerializeToString(), False
         data = None if result is None else result.data
-        wanted = self._bodies and data is not None
+        wanted = bodies and data is not None
         if wanted and data is not None and len(data) <= SMALL_RESULT:
             ended.result_data = data
             wanted = False
-        return self._ended_in_full(record, outcome), wanted
+        return self._ended_in_full(record, outcome, bodies), wanted
 
     def left(
         self,
@@ -252,29 +257,12 @@ class NodeRecords:
         ended.attributes.extend(convert.attributes_to_wire(attributes))
         return record.SerializeToString()
 
-    def _is_plain(self, outcome: Outcome, result: Payload) -> bool:
-        """Whether it is a small typed value, kept whole, and nothing else."""
-        return (
-            self._bodies
-            and outcome.status is OutcomeStatus.OK
-            and outcome.head is None
-            and outcome.failure is None
-            and outcome.round_trips
-            and outcome.exact
-            and not outcome.notes
-            and not outcome.closed_early
-            and not outcome.attributes
-            and result.media_type == _VALUE
-            and result.data is not None
-            and len(result.data) <= SMALL_RESULT
-        )
-
-    def _ended_in_full(self, record: wire.Record, outcome: Outcome) -> bytes:
+    def _ended_in_full(self, record: wire.Record, outcome: Outcome, bodies: bool) -> bytes:
         ended = record.node_ended
         ended.run_id = self._run_id
         ended.status = outcome.status._value_
         convert.outcome_beside_head_to_wire(outcome, ended.exchange)
-        if outcome.head is None or not self._bodies:
+        if outcome.head is None or not bodies:
             ended.attributes.extend(convert.attributes_to_wire(outcome.attributes))
         self._add_error(ended, outcome)
         head = outcome.head
@@ -340,3 +328,20 @@ def _plainly_ended(result: Payload, span_id: bytes, time_ns: int, end_sequence: 
         )
     )
     return _IN_ENDED + joined.varint(len(part)) + part
+
+
+def _is_plain(outcome: Outcome, result: Payload) -> bool:
+    """Whether it is a small typed value, kept whole, and nothing else."""
+    return (
+        outcome.status is OutcomeStatus.OK
+        and outcome.head is None
+        and outcome.failure is None
+        and outcome.round_trips
+        and outcome.exact
+        and not outcome.notes
+        and not outcome.closed_early
+        and not outcome.attributes
+        and result.media_type == _VALUE
+        and result.data is not None
+        and len(result.data) <= SMALL_RESULT
+    )

@@ -57,13 +57,17 @@ class JournalWriter(Protocol):
 
 
 class NodeRecord:
-    """What the recorder hangs on a place: its span, and the bulk reads not yet written."""
+    """What the recorder hangs on a place: its span, and the bulk reads not yet written.
 
-    __slots__ = ("live", "reads", "span_id")
+    `bodies` tells whether the bodies of it and of what lies below are kept; None: as those of the run are.
+    """
 
-    def __init__(self, span_id: bytes, live: LiveSpan | None) -> None:
+    __slots__ = ("bodies", "live", "reads", "span_id")
+
+    def __init__(self, span_id: bytes, live: LiveSpan | None, bodies: bool | None = None) -> None:
         self.span_id = span_id
         self.live = live
+        self.bodies = bodies
         self.reads: deque[Read] = deque()
 
 
@@ -95,10 +99,12 @@ class Recorder:
         self.states = StateHistory()
         self.wants_facts = level is CaptureLevel.DIGEST
         self.versions: dict[str, str] = {}
+        self.flags: list[str] = []
         marks: dict[str, Any] = {semconv.RUN_ID: run_id.hex()}
         if replay:
             marks[semconv.REPLAY] = True
-        self._records = NodeRecords(run_id, bodies=level is not CaptureLevel.DIGEST, marks=marks)
+        self._records = NodeRecords(run_id, marks=marks)
+        self._bodies = level is not CaptureLevel.DIGEST
         self._replay = replay
         self._held: deque[wire.Record | bytes] = deque()
         self._complained = False
@@ -143,10 +149,13 @@ class Recorder:
     def partial(self, crossing: Crossing, head: HttpResponseHead, data: bytes, chunks: Sequence[Chunk]) -> None:
         """Write a part of a body that is still arriving."""
         try:
+            node = self._node(crossing.place)
+            if node.bodies is False:
+                return
             record = wire.Record()
             partial = record.partial
             partial.run_id = self.run_id
-            partial.span_id = self._node(crossing.place).span_id
+            partial.span_id = node.span_id
             partial.data = data
             partial.chunking.CopyFrom(convert.chunking_to_wire(chunks))
             partial.response.CopyFrom(convert.response_head_to_wire(head))
@@ -162,7 +171,7 @@ class Recorder:
             shape = self._records.scope(place, attributes)
             above = self._node(place.parent)
             live = self._start(place, above, shape.span_name, shape.facts)
-            node = place.span = NodeRecord(new_span_id() if live is None else live.span_id, live)
+            node = place.span = NodeRecord(new_span_id() if live is None else live.span_id, live, above.bodies)
             started_ns = _time_ns() if live is None else live.start_ns
             record = self._records.entered(place, shape, _ids(node, above), started_ns)
             self._write([*self._pending_reads(above), record])
@@ -252,7 +261,11 @@ class Recorder:
         if above.live is not None:
             name = shape.span_name if call.head is None else span_name(place, call.attributes)
             live = self._start(place, above, name, call_facts(call, place, shape.facts))
-        node = place.span = NodeRecord(new_span_id() if live is None else live.span_id, live)
+        node = place.span = NodeRecord(new_span_id() if live is None else live.span_id, live, above.bodies)
+        declared = call.attributes.get(semconv.CAPTURE)
+        if declared is not None:
+            node.bodies = declared != CaptureLevel.DIGEST.value
+            self.wants_facts = self.wants_facts or not node.bodies  # they cannot be read from bodies later
         if above.reads:
             self._write(self._pending_reads(above))
         self._write_begin(crossing, shape, node, above, _time_ns() if live is None else live.start_ns)
@@ -261,7 +274,9 @@ class Recorder:
     def _write_begin(
         self, crossing: Crossing, shape: Shape, node: NodeRecord, above: NodeRecord, started_ns: int
     ) -> None:
-        record, body = self._records.begun(crossing, shape, _ids(node, above), started_ns, strand_label())
+        record, body = self._records.begun(
+            crossing, shape, _ids(node, above), started_ns, strand_label(), self._keeps(node)
+        )
         if body:
             history = self.states if crossing.place.kind is Kind.CHECKPOINT else self.history
             self._write([*self.bodies(crossing.call.request, history=history), record])
@@ -278,7 +293,7 @@ class Recorder:
         self._open.pop(node.span_id, None)
         ended_ns = _time_ns()
         sequence = 0 if outcome.status is OutcomeStatus.PENDING else place.next_sequence()
-        record, body = self._records.ended(crossing, outcome, node.span_id, ended_ns, sequence)
+        record, body = self._records.ended(crossing, outcome, node.span_id, ended_ns, sequence, self._keeps(node))
         if body or node.reads:
             bodies = self.bodies(outcome.result) if body else ()
             self._write([*self._pending_reads(node), *bodies, record])
@@ -289,7 +304,7 @@ class Recorder:
         live = node.live
         if live is not None:
             facts = outcome_facts(outcome)
-            if self.inline is not None and live.span.is_recording():
+            if self.inline is not None and self._keeps(node) and live.span.is_recording():
                 facts.update(self.inline.ended(node.span_id, crossing.call, outcome))
             failure = outcome.failure
             error_type = "" if failure is None else failure.type.rpartition(":")[2]
@@ -300,6 +315,9 @@ class Recorder:
         if above.live is None:
             return None
         return self.tracing.start(name, kind=span_kind(place.kind), parent=above.live, attributes=facts)
+
+    def _keeps(self, node: NodeRecord) -> bool:
+        return self._bodies if node.bodies is None else node.bodies
 
     def _node(self, place: Place | None) -> NodeRecord:
         while place is not None:

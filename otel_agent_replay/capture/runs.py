@@ -21,6 +21,7 @@ from otel_agent_replay.boundary.session import Answerer, Session
 from otel_agent_replay.capture import surroundings
 from otel_agent_replay.capture.continued import ContinuedRecorder
 from otel_agent_replay.capture.inline import payload_attribute
+from otel_agent_replay.capture.kept_states import ALWAYS, StatesKept, flag_attributes
 from otel_agent_replay.capture.recorder import JournalWriter, Recorder
 from otel_agent_replay.capture.span_facts import span_kind, span_name
 from otel_agent_replay.capture.tracing import LiveSpan, Tracing
@@ -79,7 +80,8 @@ class RecordingRuns:
 
     `redaction(level)` returns the rules for a capture level; `coverage()` what is and is not captured now;
     `before_open()` is called before a run's first span is made. `effects` opens a run in the ledger, where there is
-    one; `max_steps` (0: none) is the fuse of runs that declare none; `drill` is told where this process may die.
+    one; `max_steps` (0: none) is the fuse of runs that declare none; `drill` is told where this process may die;
+    `states` says whose checkpoint states are kept in the lake.
     """
 
     def __init__(
@@ -95,11 +97,13 @@ class RecordingRuns:
         effects: EffectsOpener | None = None,
         max_steps: int = 0,
         drill: Callable[[str, Place], None] | None = None,
+        states: StatesKept = ALWAYS,
     ) -> None:
         self._before_open = before_open
         self._effects = effects
         self._max_steps = max_steps
         self._drill = drill
+        self._states = states
         self._journal = journal
         self._tracing = tracing
         self._redaction = redaction
@@ -293,6 +297,10 @@ class RecordingRuns:
             ended.error_type = type(error).__qualname__
             ended.error_message = failure.message
             ended.failure.CopyFrom(convert.failure_to_wire(failure))
+        marks = flag_attributes(recorder.flags)
+        if self._states.leaves_out(session.run_id, status, flagged=bool(recorder.flags)):
+            marks[semconv.STATES_LEFT_OUT] = True
+        ended.attributes.extend(convert.attributes_to_wire(marks))
         ended.versions.extend(wire.Version(name=name, value=value) for name, value in _learnt(recorder).items())
         ended.coverage.extend(convert.coverage_to_wire(entry) for entry in self._coverage())
         ended.time_ns = _time_ns()

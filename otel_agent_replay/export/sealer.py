@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from otel_agent_replay.export.assemble import recorded_run
+from otel_agent_replay.export.left_out_states import without_left_out_states
 from otel_agent_replay.export.leftovers import leftovers
 from otel_agent_replay.export.record_index import RecordIndex, RunIndex, RunKey, Torn
 from otel_agent_replay.export.seal_state import REMOVE, REST, RUNS, SealState, Step
@@ -211,7 +212,7 @@ class _Sealing:
 
     def _assembled(self, index: RecordIndex, key: RunKey, number: int) -> RecordedRun | None:
         try:
-            return recorded_run(index, key, self._origin, attempt=number)
+            return without_left_out_states(recorded_run(index, key, self._origin, attempt=number))
         except Exception as error:
             self._report.failed.append((key.run_id.hex(), f"{type(error).__name__}: {error}"))
             return None

@@ -70,6 +70,7 @@ class Redaction:
         self._only_credentials = not self._set
         self._body_rules = BodyRules(self._set, key)
         self._learnt = Learnt()
+        self._levels: dict[CaptureLevel, Redaction] = {level: self}
         self._clean = CleanBodies()
         self._urls: dict[str, str] = {}
         self._known_headers: tuple[int, dict[_Header, _Header | None]] = (0, {})
@@ -92,10 +93,12 @@ class Redaction:
 
     def at(self, level: CaptureLevel) -> Redaction:
         """Return the same rules at another level; what one of them learns, all of them know."""
-        if level is self.level:
-            return self
-        other = Redaction(self.rules, key=self._key, level=level)
-        other._learnt = self._learnt
+        other = self._levels.get(level)
+        if other is None:
+            other = Redaction(self.rules, key=self._key, level=level)
+            other._learnt = self._learnt
+            self._levels[level] = other
+            other._levels = self._levels
         return other
 
     # --- secrets seen ---------------------------------------------------------------------------------------

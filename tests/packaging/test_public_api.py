@@ -29,6 +29,7 @@ GOLDEN = [
     "checkpoint",
     "configure",
     "decision",
+    "flag",
     "idempotency_key",
     "resume",
     "retriever",

@@ -87,10 +87,10 @@ class MemoryJournal:
 
 
 @contextmanager
-def recording(provider=None, *, level=CaptureLevel.REDACTED, inline=False):
+def recording(provider=None, *, level=CaptureLevel.REDACTED, inline=False, redaction=None):
     """Record what runs inside into a journal in memory; `provider` None: the service has no tracing."""
     journal = MemoryJournal()
-    redaction = Redaction.default()
+    redaction = redaction or Redaction.default()
     runs = RecordingRuns(
         journal=journal,
         tracing=Tracing(provider or NoOpTracerProvider()),

@@ -41,6 +41,11 @@ SELECT
     sum(run.output_tokens)::BIGINT AS output_tokens,
     sum(run.cost_usd) AS cost_usd,
     sum(run.loss_count)::BIGINT AS loss_count,
+    coalesce(bool_or(map_extract(attributes, 'agent_replay.flagged')[1].boolean), false) AS flagged,
+    flatten(
+        list(map_extract(attributes, 'agent_replay.flag_reasons')[1].texts ORDER BY attempt)
+            FILTER (map_extract(attributes, 'agent_replay.flag_reasons')[1].texts IS NOT NULL)
+    ) AS flag_reasons,
     last(run.coverage ORDER BY attempt) FILTER (run.coverage IS NOT NULL) AS coverage,
     first(run.hash_seed ORDER BY attempt) AS hash_seed,
     CASE count(*) WHEN 1 THEN lower(hex(any_value(run.manifest_digest))) END AS manifest_digest,

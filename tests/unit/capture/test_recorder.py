@@ -518,23 +518,24 @@ numbers = st.integers(0, 2**31)
 @given(ids, ids, numbers, numbers, numbers, st.integers(0, 2**63), st.text(max_size=300))
 def test_a_joined_record_is_the_one_that_a_message_makes(span, parent, occurrence, step, sequence, now, text):
     """Plain calls are joined from bytes, others go through messages: the same fields come out."""
-    records = NodeRecords(b"r" * 16, bodies=True, marks={})
+    records = NodeRecords(b"r" * 16, marks={})
     place = Place.root("desk").child(Kind.TOOL, "lookup")
     place.occurrence, place.step, place.sequence = occurrence, step, sequence
     request = Payload.of(text.encode("utf-8", "surrogatepass"), MediaType.VALUE.value)
     call = Call(Kind.TOOL, "lookup", SideEffect.READ, request)
     crossing = SimpleNamespace(place=place, call=call, answer=None)
     shape = records.shape(place, call, AnswerSource.LIVE)
-    joined, _ = records.begun(crossing, shape, (span, parent, parent), now, "")
-    message, _ = records.begun(crossing, shape, (span, parent, parent), now, "strand")
+    joined, _ = records.begun(crossing, shape, (span, parent, parent), now, "", True)
+    message, _ = records.begun(crossing, shape, (span, parent, parent), now, "strand", True)
     one, other = wire.Record.FromString(joined), wire.Record.FromString(message)
     assert other.node_begun.strand == "strand"
     other.node_begun.strand = ""
     assert one == other
 
     outcome = Outcome(OutcomeStatus.OK, request)
-    joined, _ = records.ended(crossing, outcome, span, now, sequence)
-    message, _ = records.ended(crossing, Outcome(OutcomeStatus.OK, request, notes=("x",)), span, now, sequence)
+    joined, _ = records.ended(crossing, outcome, span, now, sequence, True)
+    noted = Outcome(OutcomeStatus.OK, request, notes=("x",))
+    message, _ = records.ended(crossing, noted, span, now, sequence, True)
     one, other = wire.Record.FromString(joined), wire.Record.FromString(message)
     del other.node_ended.exchange.result_notes[:]
     other.node_ended.exchange.result_size = 0
