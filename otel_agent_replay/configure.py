@@ -58,6 +58,8 @@ class Runtime:
             on_segment_end=None if self._sealer is None else self._sealer.segment_ended,
         )
         self._redaction = redaction_of(settings)
+        for name in settings.identity:
+            self._redaction.learn(os.environ.get(name, ""))
         self._ledger: Ledger | None = None
         self._joining = threading.Lock()
         self.tracing = Tracing(tracer_provider)

@@ -83,6 +83,9 @@ class Settings:
     allow: tuple[str, ...] = _option((), _names, "host:port pairs that a replay may reach, comma separated")
     allow_write: tuple[str, ...] = _option((), _names, "folders that a replay may write files in, comma separated")
     limits: tuple[str, ...] = _option((), _names, "bounds of a replay: cpu=SECONDS, memory=MIB, files=NUMBER")
+    identity: tuple[str, ...] = _option(
+        (), _names, "variables whose values are a replay's own secrets, never stored (set by `agent-replay replay`)"
+    )
     ledger: str = _option("", str, "where effects happen once: empty (nowhere), file, or an SQLAlchemy URL")
     lease_s: int = _option(60, _positive, "how long a worker holds a run without renewing, in seconds")
     max_steps: int = _option(0, int, "steps after which a run is aborted; 0: no limit")

@@ -1,8 +1,8 @@
 """Reads of the process environment by the application: `os.environ` in all its forms, `os.getenv`.
 
 Hooked at the methods of the mapping's class, which `get`, `getenv`, `copy`, `in` and iteration are made of. Values
-pass through redaction before anybody is told; a masked one is taken in a replay from the real environment, or is
-its mask where there is none. C code's own `getenv` is not seen.
+pass through redaction before anybody is told; a masked one is its mask in a replay, unless the replay was given an
+identity of its own under that name. C code's own `getenv` is not seen.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from otel_agent_replay.boundary.hooks import Hooks, looks_like
 from otel_agent_replay.boundary.reads import session_for, taken
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.model import CoverageEntry, Kind, Read
+from otel_agent_replay.payload.masks import MASK
 
 _getframe = sys._getframe
 _ENV = Kind.ENV
@@ -30,6 +31,9 @@ _getitem = vars(_Environ)["__getitem__"]
 _delitem = vars(_Environ)["__delitem__"]
 _iter = vars(_Environ)["__iter__"]
 _passing = (vars(os), vars(_collections_abc))
+
+PLACEHOLDER = "replay-placeholder"
+"""What stands for a secret in the environment of a replay: clients want one to be there, and it opens nothing."""
 
 hooks = Hooks()
 
@@ -122,14 +126,22 @@ def _served(session: Session, environment: Any, key: str | bytes, read: Read) ->
     if read.masked:
         try:
             value = _getitem(environment, key)
-        except KeyError:  # the replaying machine has no such secret: the mask stands for it
+        except KeyError:
             stored = stored or ""
         else:
-            _redacted(session, _shown(key), os.fsdecode(value))  # so that the secret is masked where it is used
-            return value
+            if not _is_scrubbed(session, value):
+                _redacted(session, _shown(key), os.fsdecode(value))  # so that the secret is masked where it is used
+                return value
+            stored = stored or ""
     if stored is None:
         raise KeyError(key)
     return os.fsencode(cast("str", stored)) if isinstance(key, bytes) else os.fsdecode(cast("str | bytes", stored))
+
+
+def _is_scrubbed(session: Session, value: str | bytes) -> bool:
+    """Whether nothing is left of a secret in the variable: a placeholder, or a text with its secret part masked."""
+    text = os.fsdecode(value)
+    return text == PLACEHOLDER or (MASK in text and session.redaction.text(text) == text)
 
 
 def _redacted(session: Session, variable: str, value: str) -> tuple[str, bool]:

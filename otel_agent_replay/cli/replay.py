@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -33,6 +34,19 @@ Examples:
     "--allow-write", multiple=True, type=click.Path(exists=True), metavar="DIR", help="A folder it may write files in."
 )
 @click.option("--volatile", multiple=True, metavar="PATH", help="A JSON path of requests that is not compared.")
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=N",
+    help="Bound what it may use: cpu=SECONDS, memory=MIB or files=NUMBER; repeatable.",
+)
+@click.option(
+    "--env-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Variables (KEY=VALUE lines) of the replay's own identity; never stored.",
+)
 @click.option("--timeout", type=float, metavar="SECONDS", help="Kill the replay after this long.")
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @click.argument("run")
@@ -44,6 +58,8 @@ def replay(
     allow: tuple[str, ...],
     allow_write: tuple[str, ...],
     volatile: tuple[str, ...],
+    limits: tuple[str, ...],
+    env_file: Path | None,
     timeout: float | None,
     as_json: bool,
     run: str,
@@ -52,38 +68,35 @@ def replay(
     """Replay RUN exactly: offline, no side effect, every crossing answered from the recording."""
     if (entry is None) == (not command):
         raise click.UsageError("say what to run: either --entry PKG.MOD:FUNC or, after `--`, the recorded command")
+    from otel_agent_replay.export.rules_file import redaction_of
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.lake.catalog import Lake
     from otel_agent_replay.replay.launch import is_process_run, replay_command, replay_entry
+    from otel_agent_replay.replay.limits import Limits
+    from otel_agent_replay.replay.scrub import read_env_file
     from otel_agent_replay.report.terminal import print_lines
     from otel_agent_replay.report.verdict_lines import verdict_lines
+    from otel_agent_replay.settings import Settings
 
     seal(lake)
     stored = Lake(lake)
     recorded = stored.load(stored.find(run)).run
+    options: dict[str, Any] = {
+        "lake": lake,
+        "isolate": isolate,
+        "allow": allow,
+        "allow_write": allow_write,
+        "volatile": volatile,
+        "timeout_s": timeout,
+        "limits": Limits.parse(limits),
+        "identity": {} if env_file is None else read_env_file(env_file),
+        "redaction": redaction_of(Settings.load({"lake": lake})),
+    }
     if entry is not None:
-        verdict = replay_entry(
-            recorded,
-            entry,
-            lake=lake,
-            isolate=isolate,
-            allow=allow,
-            allow_write=allow_write,
-            volatile=volatile,
-            timeout_s=timeout,
-        )
+        verdict = replay_entry(recorded, entry, **options)
     else:
-        verdict = replay_command(
-            recorded,
-            command,
-            lake=lake,
-            isolate=isolate,
-            allow=allow,
-            allow_write=allow_write,
-            volatile=volatile,
-            process_run=any(is_process_run(stored.load(one).run) for one in stored.siblings(recorded.run_id)),
-            timeout_s=timeout,
-        )
+        of_process = any(is_process_run(stored.load(one).run) for one in stored.siblings(recorded.run_id))
+        verdict = replay_command(recorded, command, process_run=of_process, **options)
     seal(lake)
     if as_json:
         click.echo(verdict.to_json())

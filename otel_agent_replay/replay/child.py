@@ -9,8 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from otel_agent_replay.boundary.environment import PLACEHOLDER
+from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import CannotJudge
-from otel_agent_replay.model import RecordedRun
+from otel_agent_replay.model import Payload, RecordedRun
+from otel_agent_replay.replay.limits import Limits, LimitWatch
 from otel_agent_replay.replay.runs import Closer, Opener, ReplayRuns
 from otel_agent_replay.replay.silent_exporters import silence
 from otel_agent_replay.replay.stopped import say_shortly
@@ -20,7 +23,6 @@ from otel_agent_replay.replay.walls import Walls, WallSettings
 
 ENTRY_MODULE = "otel_agent_replay.replay.entry"
 _MOST_SIBLINGS = 500
-_PLACEHOLDER = "replay-placeholder"  # stands for a secret: clients want one, and nothing is sent
 
 
 class ReplaySettings(WallSettings, Protocol):
@@ -29,6 +31,10 @@ class ReplaySettings(WallSettings, Protocol):
     @property
     def run(self) -> str:
         """The run to replay: an id or a unique prefix."""
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What it may use: `cpu=60`, `memory=2048`, `files=256`."""
 
     @property
     def volatile(self) -> tuple[str, ...]:
@@ -58,12 +64,14 @@ def activate(settings: ReplaySettings, recording: Recording) -> ReplayRuns:
     recordings, target = _recordings(settings)
     _restore_client_environment(target)
     silence()
-    reporter = _Reporter(settings.report, walls)
+    watch = LimitWatch(Limits.parse(settings.limits))
+    watch.install()
+    reporter = _Reporter(settings.report, walls, watch)
     runs = ReplayRuns(
         recordings,
         target=target.run.run_id,
         opener=recording.open,
-        closer=recording.close,
+        closer=_noting(recording.close, watch),
         volatile=settings.volatile,
         starting=walls.forbid_exec,
         judged=reporter.write,
@@ -75,6 +83,16 @@ def activate(settings: ReplaySettings, recording: Recording) -> ReplayRuns:
         sys.stderr.write(f"agent-replay: this recording is lossy: {line}\n")
     atexit.register(reporter.write)
     return runs
+
+
+def _noting(close: Closer, watch: LimitWatch) -> Closer:
+    """Return the closer that also looks whether a limit ended the run."""
+
+    def closed(session: Session, *, output: Payload | None, error: BaseException | None) -> None:
+        watch.note(error)
+        close(session, output=output, error=error)
+
+    return closed
 
 
 def _recordings(settings: ReplaySettings) -> tuple[list[RecordedRun], RecordedRun]:
@@ -100,15 +118,16 @@ def _restore_client_environment(target: RecordedRun) -> None:
         if value is not None:
             os.environ[name] = value
         else:
-            os.environ.setdefault(name, _PLACEHOLDER)
+            os.environ.setdefault(name, PLACEHOLDER)
 
 
 class _Reporter:
     """Writes the verdict. A forked child writes nothing, and a started one no more than "no run began"."""
 
-    def __init__(self, path: Path | None, walls: Walls) -> None:
+    def __init__(self, path: Path | None, walls: Walls, watch: LimitWatch) -> None:
         self._path = path
         self._walls = walls
+        self._watch = watch
         self._process = os.getpid()
         self.runs: ReplayRuns | None = None
 
@@ -118,6 +137,6 @@ class _Reporter:
         if self.runs.idle and (self._path.exists() or not self._path.parent.exists()):
             return  # a helper process of the one that replays: what that one said stands
         try:
-            self._walls.told_in(self.runs.verdict()).write(self._path)
+            self._watch.told_in(self._walls.told_in(self.runs.verdict())).write(self._path)
         except OSError as error:
             sys.stderr.write(f"agent-replay: the verdict could not be written to {self._path}: {error}\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,8 +22,11 @@ from typing import TYPE_CHECKING
 from otel_agent_replay import bootstrap
 from otel_agent_replay.errors import ConfigurationError, RecordingError
 from otel_agent_replay.model import Run
+from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.child import ENTRY_MODULE
 from otel_agent_replay.replay.endpoints import Endpoints
+from otel_agent_replay.replay.limits import Limits
+from otel_agent_replay.replay.scrub import scrubbed
 from otel_agent_replay.replay.verdict import RefusedAttempt, ReplayVerdict, VerdictStatus
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ _OF_PARENT = frozenset(
         "ISOLATE",
         "ALLOW",
         "ALLOW_WRITE",
+        "LIMITS",
+        "IDENTITY",
         "VOLATILE",
         "PROCESS_RUN",
         "SEAL",
@@ -62,21 +68,28 @@ def replay_command(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
     timeout_s: float | None = None,
+    limits: Limits | None = None,
+    identity: Mapping[str, str] | None = None,
+    redaction: Redaction | None = None,
 ) -> ReplayVerdict:
     """Replay `run` by starting the command that was recorded; return the verdict.
 
     `lake` holds the run, sealed. `process_run` tells that the whole process was recorded as one run (None: seen
     from the run's entry). `allow` are endpoints that the child may reach, `allow_write` folders (or files) that it may
-    write in. `environment` and `directory` are the child's (default: ours). After `timeout_s` the
-    child is killed. Raises ConfigurationError for a command that cannot become a replay.
+    write in. `environment` and `directory` are the child's (default: ours). The environment is scrubbed of credentials
+    by `redaction` (default: the built-in rules); `identity` are variables that the replay gets instead, which are
+    never stored. After `timeout_s`, or beyond `limits`, the child is killed. Raises ConfigurationError for a command
+    that cannot become a replay, CannotJudge where the walls that were asked for cannot stand.
     """
+    limits = limits or Limits()
     if not argv:
         raise ConfigurationError("no command to replay with: give the one that was recorded, after `--`")
     _refuse_deaf(argv)
     with tempfile.TemporaryDirectory(prefix="agent-replay-", ignore_cleanup_errors=True) as folder:
         report = Path(folder) / "verdict.json"
-        child = _environment(run, os.environ if environment is None else environment)
+        child = _environment(run, scrubbed(os.environ if environment is None else environment, redaction))
         child.update(_scratch(Path(folder)))
+        child.update(identity or {})
         child.update(
             AGENT_REPLAY_MODE="exact",
             AGENT_REPLAY_RUN=run.run_id.hex(),
@@ -90,11 +103,15 @@ def replay_command(
             child["AGENT_REPLAY_ALLOW"] = ",".join(allow)
         if allow_write:
             child["AGENT_REPLAY_ALLOW_WRITE"] = ",".join(_existing(allow_write))
+        if limits.entries():
+            child["AGENT_REPLAY_LIMITS"] = ",".join(limits.entries())
+        if identity:
+            child["AGENT_REPLAY_IDENTITY"] = ",".join(identity)
         if volatile:
             child["AGENT_REPLAY_VOLATILE"] = ",".join(volatile)
         with _connecting(Path(folder), isolate, allow) as supervisor:
-            status = _wait(argv, child, directory, timeout_s)
-        verdict = _verdict(run, report, status, timeout_s)
+            status = _wait(_limited(argv, limits, child), child, directory, timeout_s)
+        verdict = _verdict(run, report, status, timeout_s, limits)
         return verdict if supervisor is None else _with_refused(verdict, supervisor.refused)
 
 
@@ -110,6 +127,9 @@ def replay_entry(
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
     timeout_s: float | None = None,
+    limits: Limits | None = None,
+    identity: Mapping[str, str] | None = None,
+    redaction: Redaction | None = None,
 ) -> ReplayVerdict:
     """Replay `run` alone by calling `pkg.mod:func` with the recorded input; return the verdict."""
     return replay_command(
@@ -124,6 +144,9 @@ def replay_entry(
         environment=environment,
         directory=directory,
         timeout_s=timeout_s,
+        limits=limits,
+        identity=identity,
+        redaction=redaction,
     )
 
 
@@ -144,6 +167,13 @@ def _environment(run: Run, base: Mapping[str, str]) -> dict[str, str]:
     if run.hash_seed.isdecimal():
         child["PYTHONHASHSEED"] = run.hash_seed
     return child
+
+
+def _limited(argv: Sequence[str], limits: Limits, environment: Mapping[str, str]) -> list[str]:
+    """Return the command under its limits. Raises ConfigurationError for one that cannot be found."""
+    if limits.entries() and shutil.which(argv[0], path=environment.get("PATH")) is None:
+        raise ConfigurationError(f"the command {argv[0]!r} cannot be started: there is no such program")
+    return limits.command(argv)
 
 
 def _connecting(folder: Path, isolate: bool, allow: Sequence[str]) -> AbstractContextManager[Supervisor | None]:
@@ -209,22 +239,27 @@ def _wait(
         return process.wait()
 
 
-def _verdict(run: Run, report: Path, status: int | None, timeout_s: float | None) -> ReplayVerdict:
+def _verdict(run: Run, report: Path, status: int | None, timeout_s: float | None, limits: Limits) -> ReplayVerdict:
+    killed = limits.killed(status)
     if report.exists():
         try:
             found = ReplayVerdict.read(report)
         except (OSError, RecordingError) as error:
             return _unknown(run, f"the replay's report cannot be read: {error}", status)
+        if killed and found.status is VerdictStatus.CANNOT_JUDGE:
+            found = replace(found, reason=killed)
         return replace(found, child_exit=status)
+    if killed:
+        return _unknown(run, killed, status)
     if status is None:
         return _unknown(run, f"the replay did not end within {timeout_s} s and was killed", status)
+    standing = limits.standing()
+    beside = f" (under a {standing})" if standing else ""
     if status < 0:
-        return _unknown(run, f"the replaying process was killed by signal {-status} before it could report", status)
-    return _unknown(
-        run,
-        f"the replaying process ended with status {status} and no report: was it a Python that could be set up?",
-        status,
-    )
+        reason = f"the replaying process was killed by signal {-status} before it could report{beside}"
+        return _unknown(run, reason, status)
+    reason = f"the replaying process ended with status {status} and no report{beside}"
+    return _unknown(run, f"{reason}: was it a Python that could be set up?", status)
 
 
 def _unknown(run: Run, reason: str, status: int | None) -> ReplayVerdict:
