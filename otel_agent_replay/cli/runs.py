@@ -86,6 +86,8 @@ def _row(summary: RunSummary) -> dict[str, Any]:
         "agent": run.agent,
         "status": run.status.value,
         "mode": run.mode,
+        "attempts": run.attempt if run.attempt > 1 else None,
+        "fork of": f"{run.origin_run_id.hex()} at {run.fork_step}" if run.fork_step else None,
         "steps": summary.step_count,
         "took": amounts.duration(took),
         "tokens in": summary.input_tokens,

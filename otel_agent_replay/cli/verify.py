@@ -37,6 +37,7 @@ def verify(lake: Path, run: str, as_json: bool, verbose: bool) -> int:
             "what": finding.what,
             "step": finding.step,
             "path": "/".join(finding.path),
+            "attempt": finding.attempt or None,
             "detail": finding.detail,
         }
         for finding in findings
@@ -44,6 +45,9 @@ def verify(lake: Path, run: str, as_json: bool, verbose: bool) -> int:
     run_id = recorded.run.run_id.hex()
     emit(rows, as_json=as_json, title="findings", run=run_id, holds=not rows)
     if not as_json and not rows:
-        steps = sum(1 for node in recorded.nodes if node.step is not None)
+        steps = sum(1 for part in recorded.stored for node in part.nodes if node.step is not None)
         click.echo(f"run {run_id} holds: every digest of {steps} steps and the manifest")
+        if recorded.origin is not None:
+            origin, step = recorded.run.origin_run_id.hex(), recorded.run.fork_step
+            click.echo(f"its steps before step {step} belong to run {origin}: verify that one for them")
     return 1 if rows else 0

@@ -18,7 +18,7 @@ from otel_agent_replay.export.assemble import recorded_run
 from otel_agent_replay.export.record_index import RecordIndex
 from otel_agent_replay.export.segments import SegmentData, visible_segments
 from otel_agent_replay.lake.layout import SPANS, all_files, id_range
-from otel_agent_replay.lake.whole_run import is_fork, merged_attempts, with_prefix
+from otel_agent_replay.lake.whole_run import merged_attempts, with_prefix
 from otel_agent_replay.model import RecordedRun, run_started_ms
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
@@ -123,7 +123,7 @@ class _Standing:
         if not parts:
             return None
         merged = merged_attempts(parts)
-        return with_prefix(merged, self._get(merged.run.origin_run_id)) if is_fork(merged.run) else merged
+        return with_prefix(merged, self._get(merged.run.origin_run_id)) if merged.run.is_fork else merged
 
     def _unsealed(self, run_id: bytes) -> list[RecordedRun]:
         """Return the attempts at a run that lie in the journal, in order."""

@@ -29,7 +29,7 @@ from otel_agent_replay.lake.payload_store import PackReader
 from otel_agent_replay.lake.rows import load_span
 from otel_agent_replay.lake.run_row import load_run
 from otel_agent_replay.lake.schema import file_facts
-from otel_agent_replay.lake.whole_run import is_fork, merged_attempts, merged_facts, with_prefix
+from otel_agent_replay.lake.whole_run import merged_attempts, merged_facts, with_prefix
 from otel_agent_replay.model import Loss, RecordedRun, Run, digest_of, run_started_ms
 
 
@@ -160,7 +160,7 @@ class Lake:
             raise RunNotFound(run_id.hex())
         merged: RecordedRun = merged_attempts(parts)
         origin = None
-        if whole and is_fork(merged.run):
+        if whole and merged.run.is_fork:
             origin_id = merged.run.origin_run_id
             if origin_id not in forks and self.has(origin_id):  # a circle of origins: no writer of ours makes one
                 origin = self._load(origin_id, whole, forks | {run_id})

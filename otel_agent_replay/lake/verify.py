@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.lake.catalog import StoredAttempt, StoredRun
 from otel_agent_replay.lake.manifest import entry_checks, manifest_of
-from otel_agent_replay.lake.whole_run import is_fork
 from otel_agent_replay.model import Node, Payload, RecordedRun, digest_of
 
 
@@ -68,7 +67,7 @@ def _attempts(recorded: StoredRun) -> Iterator[Finding]:
         if number not in there:
             yield Finding(FindingKind.MISSING, f"attempt {number}")
     run = recorded.run
-    if is_fork(run) and recorded.origin is None:
+    if run.is_fork and recorded.origin is None:
         detail = f"run {run.origin_run_id.hex()}, which holds the steps before step {run.fork_step}"
         yield Finding(FindingKind.MISSING, "origin", detail=detail)
 

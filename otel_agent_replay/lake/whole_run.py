@@ -109,11 +109,6 @@ def with_prefix(fork: RecordedRun, origin: RecordedRun | None) -> RecordedRun:
     )
 
 
-def is_fork(run: Run) -> bool:
-    """Whether the run shares its beginning with another one."""
-    return bool(run.origin_run_id) and run.fork_step > 0
-
-
 def _order(part: RecordedRun) -> tuple[int, int, bytes]:
     return part.run.attempt, part.run.started_ns, part.run.root_span_id
 

@@ -102,3 +102,8 @@ class Run:
     quirks: Sequence[str] = ()
     attempt: int = 1  # number of this go at the run: a resumed one is a later
     fork_step: int = 0  # step at which a fork leaves its origin; 0: it is none
+
+    @property
+    def is_fork(self) -> bool:
+        """Whether it shares its beginning with the run it came from."""
+        return bool(self.origin_run_id) and self.fork_step > 0

@@ -20,6 +20,7 @@ from otel_agent_replay.compare import (
     Verdict,
 )
 from otel_agent_replay.report import amounts
+from otel_agent_replay.report.kinship import relation_sentence
 from otel_agent_replay.report.safe_text import value_text
 from otel_agent_replay.report.terminal import BAD, CHANGED, GOOD, QUIET, SIDE_A, SIDE_B, STRONG, line
 
@@ -37,10 +38,12 @@ _STYLES = {
 
 
 def comparison_lines(comparison: Comparison) -> list[Text]:
-    """Return the comparison: what was lost first, then the verdict; identical runs in one line."""
+    """Return the comparison: how the runs hang together, what was lost, the verdict; identical runs in one line."""
     losses = [notice for notice in comparison.notices if not notice.is_standing]
     same = comparison.verdict is Verdict.IDENTICAL
-    lines = [line((f"note, {notice.run}: {notice.text}", BAD)) for notice in losses]
+    relation = relation_sentence(comparison.a, comparison.b)
+    lines = [line((relation, QUIET))] if relation else []
+    lines += [line((f"note, {notice.run}: {notice.text}", BAD)) for notice in losses]
     lines.append(line((comparison.sentence, GOOD if same else STRONG)))
     if same:
         return lines

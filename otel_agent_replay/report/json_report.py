@@ -22,6 +22,7 @@ from otel_agent_replay.compare import (
     TimingOnly,
 )
 from otel_agent_replay.payload.difference import MISSING
+from otel_agent_replay.report.kinship import relation_sentence
 from otel_agent_replay.report.run_document import plain, run_facts
 
 SCHEMA_VERSION = 1
@@ -34,6 +35,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "verdict": comparison.verdict.value,
         "sentence": comparison.sentence,
+        "relation": relation_sentence(comparison.a, comparison.b) or None,
         "notices": [{"code": item.code, "run": item.run, "text": item.text} for item in comparison.notices],
         "a": run_facts(comparison.a),
         "b": run_facts(comparison.b),

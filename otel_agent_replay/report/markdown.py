@@ -17,6 +17,7 @@ from otel_agent_replay.compare import (
     Verdict,
 )
 from otel_agent_replay.report import amounts
+from otel_agent_replay.report.kinship import relation_sentence
 from otel_agent_replay.report.safe_text import markdown, markdown_code, value_text
 
 LIMIT = 60_000
@@ -27,11 +28,17 @@ _VALUE = 600
 
 def comparison_markdown(comparison: Comparison) -> str:
     """Return the comment: verdict, what was lost, questions, the departure; consequences folded."""
+    relation = relation_sentence(comparison.a, comparison.b)
     sentence = markdown(comparison.sentence)
     if comparison.verdict is Verdict.IDENTICAL:
         losses = [notice for notice in comparison.notices if not notice.is_standing]
-        return "\n".join([*(f"> **{item.run}**: {markdown(item.text)}\n" for item in losses), sentence, ""])
+        told = [
+            *([relation, ""] if relation else ()),
+            *(f"> **{item.run}**: {markdown(item.text)}\n" for item in losses),
+        ]
+        return "\n".join([*told, sentence, ""])
     parts = [
+        *([relation, ""] if relation else ()),
         f"**{sentence}**",
         "",
         *(f"> **{item.run}**: {markdown(item.text)}  " for item in comparison.notices if not item.is_standing),

@@ -13,7 +13,7 @@ from typing import Any
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.http_coding import CodingError, decoded_body
 from otel_agent_replay.errors import CannotJudge
-from otel_agent_replay.model import Node, Outcome, Payload, RecordedRun, RecordedSpan, Run
+from otel_agent_replay.model import Attempt, Node, Outcome, Payload, RecordedRun, RecordedSpan, Run
 from otel_agent_replay.payload.canonical import is_json
 from otel_agent_replay.protocols import PROTOCOLS
 
@@ -33,6 +33,8 @@ def run_facts(run: Run) -> dict[str, Any]:
         "ended_ns": run.ended_ns or None,
         "mode": run.mode,
         "origin_run_id": run.origin_run_id.hex() or None,
+        "fork_step": run.fork_step or None,
+        "attempt": run.attempt,
         "thread_id": run.thread_id or None,
         "service": run.service or None,
         "entry": run.entry or None,
@@ -42,13 +44,31 @@ def run_facts(run: Run) -> dict[str, Any]:
 
 
 def run_json(recorded: RecordedRun) -> dict[str, Any]:
-    """Return a run with its spans in order, `schema` "agent-replay/run"; bodies are left out, digests are there."""
+    """Return a run with its spans in order, `schema` "agent-replay/run"; bodies are left out, digests are there.
+
+    `superseded` are spans of earlier attempts that a later one made again; they are not among `spans`.
+    """
     return {
         "schema": "agent-replay/run",
         "schema_version": SCHEMA_VERSION,
         "run": run_facts(recorded.run),
+        "attempts": [_attempt(attempt) for attempt in recorded.attempts],
         "coverage": coverage_json(recorded),
+        "superseded": [span_json(item) for item in recorded.superseded],
         "spans": [span_json(item) for item in recorded.spans],
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    return {
+        "number": attempt.number,
+        "status": attempt.status.value,
+        "started_ns": attempt.started_ns,
+        "ended_ns": attempt.ended_ns or None,
+        "mode": attempt.mode,
+        "process": attempt.process or None,
+        "trace_id": attempt.trace_id.hex(),
+        "span_id": attempt.span_id.hex(),
     }
 
 
@@ -168,6 +188,7 @@ def span_json(recorded: RecordedSpan) -> dict[str, Any]:
     }
     if node is not None:
         result["node"] = {
+            "run_id": node.run_id.hex(),
             "step": node.step,
             "kind": node.kind.value,
             "name": node.name,

@@ -22,6 +22,7 @@ from otel_agent_replay.model import (
 )
 from otel_agent_replay.payload.canonical import is_json
 from otel_agent_replay.report import amounts
+from otel_agent_replay.report.kinship import attempt_words, fork_words
 from otel_agent_replay.report.run_document import node_of_step
 from otel_agent_replay.report.safe_text import visible
 from otel_agent_replay.report.terminal import BAD, GOOD, QUIET, STRONG, line
@@ -32,7 +33,8 @@ def run_lines(recorded: RecordedRun) -> list[Text]:
     tree = build_tree(recorded)
     lines = [_head(recorded)]
     width = max((len(str(node.node.step)) for node in tree.nodes if node.node and node.node.step), default=1)
-    lines += [_row(node, width) for node in tree.nodes[1:]]
+    lines += [_row(node, width, recorded.run.run_id) for node in tree.nodes[1:]]
+    lines += _superseded(recorded)
     if recorded.losses:
         lines.append(line((f"{sum(loss.count for loss in recorded.losses)} things were lost: show --coverage", BAD)))
     return lines
@@ -51,12 +53,29 @@ def _head(recorded: RecordedRun) -> Text:
     if run.ended_ns:
         parts.append(f"  {amounts.duration(run.ended_ns - run.started_ns)}")
     parts.append((f"  run {run.run_id.hex()}", QUIET))
-    if run.replay:
+    parts += [f"  {words}" for words in (attempt_words(recorded), fork_words(run)) if words]
+    if run.replay and not run.is_fork:
         parts.append(f"  {run.mode} replay of {run.origin_run_id.hex()}")
     return line(*parts)
 
 
-def _row(item: TreeNode, width: int) -> Text:
+def _superseded(recorded: RecordedRun) -> list[Text]:
+    """Return the calls of earlier attempts that a later one made again."""
+    if not recorded.superseded:
+        return []
+    lines = [line(("made again by a later attempt:", QUIET))]
+    for item in recorded.superseded:
+        node = item.node
+        if node is not None:
+            begun = [attempt.number for attempt in recorded.attempts if attempt.started_ns <= item.span.start_ns]
+            outcome = "pending" if node.outcome is None else node.outcome.status.value
+            step = "" if node.step is None else f"step {node.step} "
+            attempt = f", attempt {begun[-1]}" if begun else ""
+            lines.append(line((f"  {step}{node.kind} {node.name}  {outcome}{attempt}", QUIET)))
+    return lines
+
+
+def _row(item: TreeNode, width: int, run_id: bytes) -> Text:
     recorded = item.recorded
     if recorded is None:
         raise AssertionError("only the root may have no span")
@@ -68,6 +87,8 @@ def _row(item: TreeNode, width: int) -> Text:
     step = "" if node.step is None else str(node.step)
     parts: list[str | tuple[str, str]] = [step.rjust(width), indent, (f"{node.kind} {node.name}", STRONG), f"  {took}"]
     parts += [f"  {fact}" for fact in _facts(recorded, node)]
+    if node.run_id != run_id:
+        parts.append(("  shared with its origin", QUIET))
     if node.source is not AnswerSource.LIVE:
         parts.append((f"  from {node.source}", QUIET))
     outcome = node.outcome
