@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from opentelemetry import trace
 
 from otel_agent_replay.boundary.effects import Effects
+from otel_agent_replay.boundary.policy import MODES
 from otel_agent_replay.boundary.runs import Continuation, RunFactory, set_run_factory
 from otel_agent_replay.boundary.session import set_call_context
 from otel_agent_replay.capture.drills import killer
@@ -149,7 +150,10 @@ class Runtime:
                 from otel_agent_replay.export.processor import ReplaySpanProcessor
 
                 self._processor = ReplaySpanProcessor(
-                    self.journal, redaction=self._redaction, on_root_end=self.implicit.root_ended
+                    self.journal,
+                    redaction=self._redaction,
+                    on_root_end=self.implicit.root_ended,
+                    replay_mode=self.settings.mode if MODES[self.settings.mode].is_replay else "",
                 )
             self._joined.append(provider)
             add(self._processor)

@@ -88,6 +88,7 @@ class Recorder:
         level: CaptureLevel,
         replay: bool,
         inline: bool,
+        mode: str = "record",
     ) -> None:
         self.run_id = run_id
         self.trace_id = trace_id
@@ -102,7 +103,7 @@ class Recorder:
         self.flags: list[str] = []
         marks: dict[str, Any] = {semconv.RUN_ID: run_id.hex()}
         if replay:
-            marks[semconv.REPLAY] = True
+            marks.update({semconv.REPLAY: True, semconv.RUN_MODE: mode})
         self._records = NodeRecords(run_id, marks=marks)
         self._bodies = level is not CaptureLevel.DIGEST
         self._replay = replay

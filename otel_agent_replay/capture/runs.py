@@ -175,6 +175,7 @@ class RecordingRuns:
             tracing=self._tracing,
             level=level,
             replay=mode.is_replay,
+            mode=mode.name,
             inline=self._inline,
         )
         if isinstance(recorder, ContinuedRecorder) and continuation is not None:

@@ -25,6 +25,7 @@ _log = logging.getLogger("otel_agent_replay")
 _MOST_OPEN = 1 << 16
 _MOST_KEPT = 1 << 16
 _ROOT = "invoke_agent "
+_NO_RUN = (b"", "")
 
 
 class KeptSpans:
@@ -53,8 +54,9 @@ class ReplaySpanProcessor(SpanProcessor):
     """Joins the service's spans to the runs that they belong to.
 
     A span belongs to a run when it starts inside one or below a span that does. `on_root_end(trace_id)` is told of each
-    local root span that ends; `redaction` None stands for the built-in rules. Spans that the service's sampler left out
-    never come here.
+    local root span that ends; `redaction` None stands for the built-in rules. Every span of a replayed run is marked as
+    such, and in a process that is a replay as a whole (of mode `replay_mode`) every span. Spans that the service's
+    sampler left out never come here.
     """
 
     def __init__(
@@ -63,11 +65,14 @@ class ReplaySpanProcessor(SpanProcessor):
         *,
         redaction: Redaction | None = None,
         on_root_end: Callable[[int], None] | None = None,
+        replay_mode: str = "",
     ) -> None:
         self._journal = journal
         self._redaction = redaction or Redaction.default()
         self._on_root_end = on_root_end
-        self._runs: dict[int, bytes] = {}  # open spans inside a run: span id -> run id
+        self._replay_mode = replay_mode
+        # Open spans inside a run: span id -> run id, and the run's mode where it is a replay.
+        self._runs: dict[int, tuple[bytes, str]] = {}
         self._complained = False
         self._described = False
         self._retired = False
@@ -87,12 +92,15 @@ class ReplaySpanProcessor(SpanProcessor):
                     resource=resource_bytes(span.resource),
                     service=str(span.resource.attributes.get(semconv.SERVICE_NAME, "")),
                 )
-            run_id = self._run_of(span)
-            if run_id is not None:
+            run_id, mode = self._run_of(span)
+            mode = mode or self._replay_mode
+            if mode and not _is_ours(span):
+                span.set_attributes({semconv.REPLAY: True, semconv.RUN_MODE: mode})
+            if run_id:
                 runs = self._runs
                 if len(runs) >= _MOST_OPEN:  # spans that were never ended
                     runs.pop(next(iter(runs)), None)
-                runs[span.context.span_id] = run_id
+                runs[span.context.span_id] = run_id, mode
         except Exception as error:
             self._failed("start", b"", error)
 
@@ -103,7 +111,7 @@ class ReplaySpanProcessor(SpanProcessor):
         run_id = b""
         try:
             span_id = span.context.span_id
-            run_id = self._runs.pop(span_id, b"") if self._runs else b""
+            run_id = self._runs.pop(span_id, _NO_RUN)[0] if self._runs else b""
             if run_id and not _is_ours(span):
                 kept_spans.add(span_id)
                 self._journal.append(foreign_record(span, run_id, self._redaction))
@@ -123,15 +131,19 @@ class ReplaySpanProcessor(SpanProcessor):
         """Return True: every ended span is written already."""
         return True
 
-    def _run_of(self, span: Span) -> bytes | None:
+    def _run_of(self, span: Span) -> tuple[bytes, str]:
+        """Return the id of the run that a span starts in and the mode of a replayed one; empty where there is none."""
         here = active()
         if _is_ours(span) and (here is None or span.name.startswith(_ROOT)):  # a run's own span, before it is current
-            text = (span.attributes or {}).get(semconv.RUN_ID)
-            return bytes.fromhex(text) if isinstance(text, str) else None
+            attributes = span.attributes or {}
+            text = attributes.get(semconv.RUN_ID)
+            mode = str(attributes.get(semconv.RUN_MODE, "")) if attributes.get(semconv.REPLAY) else ""
+            return (bytes.fromhex(text), mode) if isinstance(text, str) else _NO_RUN
         if here is not None:
-            return here[0].run_id
+            mode_here = here[0].mode
+            return here[0].run_id, mode_here.name if mode_here.is_replay else ""
         parent = span.parent
-        return None if parent is None or not self._runs else self._runs.get(parent.span_id)
+        return _NO_RUN if parent is None or not self._runs else self._runs.get(parent.span_id, _NO_RUN)
 
     def _failed(self, where: str, run_id: bytes, error: Exception) -> None:
         if not self._complained:
