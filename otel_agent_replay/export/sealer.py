@@ -64,7 +64,7 @@ def seal(lake: Path, *, only_closed: bool = True, wait_s: float = 30.0) -> SealR
     lake = Path(lake)
     if not journal_folder(lake).is_dir():
         return SealReport()
-    with _seal_lock(lake, wait_s) as held:
+    with seal_lock(lake, wait_s) as held:
         if not held:
             return SealReport(busy=True)
         return _Sealing(lake).seal(only_closed=only_closed)
@@ -114,7 +114,8 @@ def _environment() -> dict[str, str]:
 
 
 @contextmanager
-def _seal_lock(lake: Path, wait_s: float) -> Iterator[bool]:
+def seal_lock(lake: Path, wait_s: float) -> Iterator[bool]:
+    """Keep every sealer out of a lake that has a journal; False when one did not end within `wait_s` seconds."""
     fd = os.open(journal_folder(lake) / ".seal.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         yield _locked(fd, time.monotonic() + wait_s)

@@ -60,6 +60,11 @@ def load_process(lake: Path, text: str) -> list[RecordedRun]:
     return [target, *(standing.load(run_id) for run_id in sorted(others, key=lambda one: (others[one], one)))]
 
 
+def unsealed_runs(lake: Path) -> set[bytes]:
+    """Return the runs that the journal goes on with, and the origins of the forks in it. Raises UnsupportedFormat."""
+    return _Standing(lake).named()
+
+
 class _Standing:
     """The journal of a lake as it was a moment ago, and the lake as it is when asked."""
 
@@ -97,6 +102,14 @@ class _Standing:
         found = {begun.run_id: begun.ordinal for begun in self._begins(segments) if begun.attempt <= 1}
         lake = self._catalog()
         return found if lake is None else {**lake.begun_by(process), **found}
+
+    def named(self) -> set[bytes]:
+        """Return the runs that the journal's begins name."""
+        _refuse_newer(self._segments)
+        found = set()
+        for begun in self._begins(self._segments):
+            found |= {begun.run_id, begun.origin_run_id} if begun.fork_step else {begun.run_id}
+        return found - {b""}
 
     def load(self, run_id: bytes) -> RecordedRun:
         """Return a run. Raises RunNotFound, DamagedRecording, UnsupportedFormat."""

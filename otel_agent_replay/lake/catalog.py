@@ -146,6 +146,19 @@ class Lake:
             files = all_files(self.root, SPANS)
         return {run_id for file in files for run_id in _roots_between(file, column, lowest, highest)}
 
+    def forks_in(self, partition: Partition) -> dict[bytes, bytes]:
+        """Return the forks among the runs of an hour, each with its origin."""
+        found = {}
+        for file in files_in(partition.folder(self.root, SPANS)):
+            roots = _roots(file, ["run_id", "run.origin_run_id", "run.fork_step"]).to_pylist()
+            found.update({root["run_id"]: root["run"]["origin_run_id"] for root in roots if root["run"]["fork_step"]})
+        return found
+
+    def count_runs(self, partition: Partition) -> int:
+        """Return how many runs began in an hour."""
+        files = files_in(partition.folder(self.root, SPANS))
+        return len({run_id for file in files for run_id in _roots(file, ["run_id"]).column("run_id").to_pylist()})
+
     def load(self, run_id: bytes, *, whole: bool = True) -> StoredRun:
         """Return the run, its payloads read when asked for. Raises RunNotFound, DamagedRecording, UnsupportedFormat.
 

@@ -28,6 +28,7 @@ LABELS = "labels"
 TABLES = (SPANS, PAYLOADS, LOSSES, LABELS)
 
 _NAME = re.compile(r"([0-9a-f]{12})-([0-9a-f]{12})-([0-9a-f]{16})\.parquet")
+_PARTITION = re.compile(r"date=(\d{4}-\d\d-\d\d)/hour=([01]\d|2[0-3])")
 _TEMPORARY_PREFIX = "."  # globs of readers (`*.parquet` under a shell, DuckDB, Spark) skip such names
 
 
@@ -44,6 +45,12 @@ class Partition:
         # The year 9999 is the last that a date can name; a broken clock must not make a run unstorable.
         moment = datetime.fromtimestamp(min(max(unix_ms, 0), 253_402_300_799_999) / 1000, tz=timezone.utc)
         return cls(f"{moment.year:04}-{moment.month:02}-{moment.day:02}", f"{moment.hour:02}")
+
+    @property
+    def end_ns(self) -> int:
+        """When its hour is over, in Unix nanoseconds."""
+        begin = datetime.fromisoformat(f"{self.date}T{self.hour}:00:00+00:00")
+        return (int(begin.timestamp()) + 3600) * 1_000_000_000
 
     def folder(self, lake: Path, table: str) -> Path:
         """Return the folder of this partition in `table` (one of TABLES)."""
@@ -84,6 +91,18 @@ def files_in(folder: Path) -> list[LakeFile]:
             first, last, pack = (int(part, 16) for part in match.groups())
             found.append(LakeFile(folder / name, first, last, pack))
     return found
+
+
+def all_partitions(lake: Path) -> list[Partition]:
+    """Return the partitions that any table has a folder of, in order of time."""
+    found = set()
+    for table in TABLES:
+        for date in _folders(lake / table, "date=", newest_first=False):
+            for hour in _folders(date, "hour=", newest_first=False):
+                match = _PARTITION.fullmatch(f"{date.name}/{hour.name}")
+                if match is not None:
+                    found.add(Partition(*match.groups()))
+    return sorted(found, key=lambda partition: (partition.date, partition.hour))
 
 
 def all_files(

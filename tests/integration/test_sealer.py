@@ -379,7 +379,7 @@ def test_two_sealers_at_once_double_nothing(journal: Journal, lake: Path) -> Non
 def test_a_busy_lake_is_said(journal: Journal, lake: Path) -> None:
     """A sealer that does not get the lock in time says so and does nothing."""
     JournalRun(journal).finish()
-    with sealer._seal_lock(lake, 0) as held:
+    with sealer.seal_lock(lake, 0) as held:
         assert held
         result = []
         thread = threading.Thread(target=lambda: result.append(seal(lake, wait_s=0.05)))

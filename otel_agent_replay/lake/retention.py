@@ -1,0 +1,102 @@
+"""Deleting what is old: whole hours of a lake, spans and payloads alike.
+
+An hour that holds the origin of a fork which is kept stays too, for the fork has only its own steps. Every other rule
+is age: the hour in which a run began. Owns which hours go; that nobody writes them meanwhile is the caller's business.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from otel_agent_replay.errors import RecordingError
+from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.lake.layout import LABELS, LOSSES, PAYLOADS, SPANS, Partition, all_partitions
+from otel_agent_replay.model import run_started_ms
+
+_IN_ORDER = (SPANS, LOSSES, LABELS, PAYLOADS)
+"""A row never points at a payload that is gone: rows go first, also when the deletion is cut short."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """An old hour that stays, and why: `run_id` lies in it, which `needed_by` (a fork; empty: the caller) needs."""
+
+    partition: Partition
+    run_id: bytes
+    needed_by: bytes
+
+
+@dataclass(slots=True)
+class PruneReport:
+    """What was deleted, or with `dry_run` would be: hours, the runs that began in them, files and bytes.
+
+    `kept` are old hours that stay. A run in a file that cannot be read is not counted, its file is.
+    """
+
+    dry_run: bool
+    partitions: list[Partition] = field(default_factory=list)
+    runs: int = 0
+    files: int = 0
+    size: int = 0
+    kept: list[Kept] = field(default_factory=list)
+
+
+def prune(
+    lake: Path, older_than_ns: int, *, dry_run: bool = False, needed: Collection[bytes] = frozenset()
+) -> PruneReport:
+    """Delete the hours of a lake that were over before `older_than_ns` (Unix nanoseconds).
+
+    `needed` are runs that must stay, with all of their hour. Raises DamagedRecording or UnsupportedFormat, with nothing
+    deleted, when a file that is kept cannot be read for the forks in it; OSError when the lake cannot be written.
+    """
+    lake = Path(lake)
+    catalog = Lake(lake)
+    partitions = all_partitions(lake)
+    old = {partition for partition in partitions if partition.end_ns <= older_than_ns}
+    report = PruneReport(dry_run)
+    report.kept = _kept(catalog, old, [one for one in partitions if one not in old], needed)
+    old -= {kept.partition for kept in report.kept}
+    report.partitions = [partition for partition in partitions if partition in old]
+    for partition in report.partitions:
+        _count(catalog, partition, report)
+        if not dry_run:
+            _delete(lake, partition)
+    return report
+
+
+def _kept(
+    catalog: Lake, old: Collection[Partition], young: Iterable[Partition], needed: Collection[bytes]
+) -> list[Kept]:
+    waiting = [(run_id, b"") for run_id in sorted(needed)]
+    for partition in young:
+        waiting += [(origin, fork) for fork, origin in catalog.forks_in(partition).items()]
+    kept: dict[Partition, Kept] = {}
+    while waiting:
+        run_id, needed_by = waiting.pop(0)
+        partition = Partition.of_ms(run_started_ms(run_id))
+        if partition in old and partition not in kept:
+            kept[partition] = Kept(partition, run_id, needed_by)
+            waiting += [(origin, fork) for fork, origin in catalog.forks_in(partition).items()]
+    return sorted(kept.values(), key=lambda one: (one.partition.date, one.partition.hour))
+
+
+def _count(catalog: Lake, partition: Partition, report: PruneReport) -> None:
+    with contextlib.suppress(RecordingError):  # what cannot be read goes all the same: it is old
+        report.runs += catalog.count_runs(partition)
+    for table in _IN_ORDER:
+        for path in partition.folder(catalog.root, table).glob("*"):
+            report.files += 1
+            report.size += path.stat().st_size
+
+
+def _delete(lake: Path, partition: Partition) -> None:
+    for table in _IN_ORDER:
+        folder = partition.folder(lake, table)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.rmtree(folder)
+        with contextlib.suppress(OSError):  # another hour of that day is still there
+            folder.parent.rmdir()
