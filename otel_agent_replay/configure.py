@@ -105,7 +105,9 @@ class Runtime:
         take = ledger.begin_run if continuation is None else ledger.take_over
         lease = take(run_id, agent, worker=worker_name(), lease_s=self.settings.lease_s)
         lease.start_renewing()
-        return LedgerEffects(lease, continuation)
+        known = () if continuation is None else ledger.effects(run_id)
+        begun = [(effect.tool, effect.key) for effect in known if effect.status in {"intended", "in_doubt"}]
+        return LedgerEffects(lease, continuation, begun)
 
     def resuming(self, run_id: str, *, changed: bool) -> ContinuedRuns:
         """Return a factory that goes on with a run in this process. Raises RunNotFound, CannotJudge."""
@@ -126,15 +128,17 @@ class Runtime:
 
     def coverage(self) -> Sequence[CoverageEntry]:
         """Return what is and is not captured in this process, now."""
-        from otel_agent_replay.boundary import transports
+        from otel_agent_replay.boundary import frameworks, transports
 
-        return [*transports.coverage(), *self._ambient, *transports.warn_of_uncovered_sdks()]
+        hooked = [*transports.coverage(), *frameworks.coverage()]
+        return [*hooked, *self._ambient, *transports.warn_of_uncovered_sdks()]
 
     def install(self) -> None:
         """Put the hooks in place."""
-        from otel_agent_replay.boundary import ambient, transports
+        from otel_agent_replay.boundary import ambient, frameworks, transports
 
         transports.install()
+        frameworks.install()
         self._ambient = ambient.install(packages=self.settings.packages)
         set_run_factory(self.runs)
         set_call_context(implicit=self.implicit.current, suppressed=exporter_traffic)
@@ -173,13 +177,14 @@ class Runtime:
 
     def remove(self) -> None:
         """Take the hooks out again, for tests and notebooks."""
-        from otel_agent_replay.boundary import ambient, transports
+        from otel_agent_replay.boundary import ambient, frameworks, transports
 
         if self._processor is not None:
             self._processor.retire()
         set_run_factory(None)
         set_call_context(implicit=None, suppressed=None)
         ambient.uninstall()
+        frameworks.uninstall()
         transports.uninstall()
 
 

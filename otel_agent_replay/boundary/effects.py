@@ -53,6 +53,9 @@ class Effects(Protocol):
         EffectInDoubt, LeaseLost, EffectRunning, ApprovalRequired, LedgerError.
         """
 
+    def passed(self, call: Call, place: Place, outcome: Outcome) -> None:
+        """The recording that the run goes on from has this call and how it ended: the ledger may not know yet."""
+
     def decided(self, call: Call, place: Place) -> Answer | None:
         """Return a person's answer to an approval that the run was stopped for, or None."""
 

@@ -45,6 +45,7 @@ from otel_agent_replay.model import (
 )
 from otel_agent_replay.payload.redaction import Redaction
 
+_CHANGES = frozenset({SideEffect.WRITE, SideEffect.EXTERNAL})
 _MOST_LATE = 32  # places of a run whose late calls are told
 
 _time_ns = time.time_ns  # bound at import: our own clock reads are never recorded
@@ -296,6 +297,8 @@ class Session:
             raise self.interrupt
         if not crossing.shared:
             self.live_steps += 1
+        elif self.effects is not None and crossing.answer is not None and crossing.call.side_effect in _CHANGES:
+            self.effects.passed(crossing.call, place, crossing.answer.outcome)
         if place.kind is Kind.MODEL or place.kind is Kind.CHECKPOINT:
             self.last_state = crossing.call.request.digest
         self.observer.began(crossing)

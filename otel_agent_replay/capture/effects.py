@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections.abc import Iterable
 
 from otel_agent_replay.boundary.approvals import Grant, action_digest
 from otel_agent_replay.boundary.crossing import Answer, Place
@@ -53,11 +54,16 @@ class KnownAnswer:
 
 
 class LedgerEffects:
-    """Implements `boundary.effects.Effects` over a lease. `continuation` is what the run goes on from, if anything."""
+    """Implements `boundary.effects.Effects` over a lease.
 
-    def __init__(self, lease: Lease, continuation: Continuation | None) -> None:
+    `continuation` is what the run goes on from, if anything; `begun` are the effects (tool, key) that the ledger knows
+    to be begun and not ended.
+    """
+
+    def __init__(self, lease: Lease, continuation: Continuation | None, begun: Iterable[tuple[str, str]] = ()) -> None:
         self._lease = lease
         self._continuation = continuation
+        self._begun = set(begun)
 
     def intend(self, call: Call, place: Place, terms: Terms) -> Answer | None:
         """Commit the intent of a call, or return what is known of it; see `boundary.effects.Effects`."""
@@ -87,6 +93,13 @@ class LedgerEffects:
             self._lease.again(tool=call.name, key=key)
         place.effect = _LedgerEffect(self._lease, call.name, key)
         return None
+
+    def passed(self, call: Call, place: Place, outcome: Outcome) -> None:
+        """Commit the end of an effect that the recording has and the ledger has not: its worker died in between."""
+        key = call.idempotency_key or self._key_of_step(place)
+        if (call.name, key) in self._begun:
+            self._begun.discard((call.name, key))
+            _LedgerEffect(self._lease, call.name, key).finish(outcome)
 
     def decided(self, call: Call, place: Place) -> Answer | None:
         """Return a person's answer to the approval at this step, or None."""

@@ -65,6 +65,9 @@ class Ledger(Source):
     def decided(self, call, place):
         return self.answer(call, place)
 
+    def passed(self, call, place, outcome):
+        pass
+
     def awaits(self, place, call):
         pass
 
