@@ -1,0 +1,83 @@
+"""LangGraph: graphs that go on from a recorded checkpoint, with their own saver gone.
+
+Recording needs nothing of this: once `configure()` has run (or under `agent-replay record`), whatever a graph's
+checkpointer saves inside a run is a checkpoint of the run, named "langgraph", with LangGraph's ids.
+
+    from otel_agent_replay.langgraph import restore
+
+    config = restore("01928f", 12, saver)  # step 12 of a recorded run, put into an empty saver
+    graph.compile(checkpointer=saver).invoke(None, config)
+
+Needs the extra `otel-agent-replay[langgraph]`.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from otel_agent_replay.boundary.frameworks.langgraph_savers import unrecorded
+from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.model import RecordedRun
+from otel_agent_replay.replay.langgraph_restore import RecordedSaves, SavedCheckpoint
+from otel_agent_replay.settings import Settings
+
+__all__ = ["SavedCheckpoint", "arestore", "checkpoints", "restore"]
+
+
+def checkpoints(run: RecordedRun | str, *, lake: Path | str | None = None) -> list[SavedCheckpoint]:
+    """Return the LangGraph checkpoints of a recorded run, in order.
+
+    `run` is a loaded run, or an id (or its unique beginning) to be looked up in `lake` (default: the settings').
+    Raises RunNotFound.
+    """
+    return RecordedSaves(_loaded(run, lake)).checkpoints()
+
+
+def restore(run: RecordedRun | str, at: int | str, saver: Any, *, lake: Path | str | None = None) -> dict[str, Any]:
+    """Save a recorded checkpoint, and those before it, in `saver`; return the config from which the graph goes on.
+
+    `at` is a step of the run or an id of LangGraph's. The step of a task's writes ("langgraph.writes") is the
+    checkpoint that they lie beside with the writes made by then: of parallel nodes, those that were done are not run
+    again. Classes in the state must have been imported. Raises ConfigurationError for a place where nothing was saved,
+    CannotJudge for a state that was not kept whole, MissingPayload for one whose bytes were not kept.
+
+        config = restore(run, 12, InMemorySaver())
+    """
+    saves = _saves(run, lake)
+    target = saves.at(at)
+    calls = list(saves.calls_to_restore(target))
+    with unrecorded():
+        for method, arguments in calls:
+            getattr(saver, method)(*arguments)
+    return saves.config_at(target)
+
+
+async def arestore(
+    run: RecordedRun | str, at: int | str, saver: Any, *, lake: Path | str | None = None
+) -> dict[str, Any]:
+    """Do the same with a saver that is asynchronous."""
+    saves = _saves(run, lake)
+    target = saves.at(at)
+    calls = list(saves.calls_to_restore(target))
+    with unrecorded():
+        for method, arguments in calls:
+            await getattr(saver, f"a{method}")(*arguments)
+    return saves.config_at(target)
+
+
+def _saves(run: RecordedRun | str, lake: Path | str | None) -> RecordedSaves:
+    if find_spec("langgraph") is None:
+        raise ConfigurationError(
+            "restoring a LangGraph checkpoint needs LangGraph: install otel-agent-replay[langgraph]"
+        )
+    return RecordedSaves(_loaded(run, lake))
+
+
+def _loaded(run: RecordedRun | str, lake: Path | str | None) -> RecordedRun:
+    if isinstance(run, RecordedRun):
+        return run
+    from otel_agent_replay.export.unsealed import load_run
+
+    return load_run(Path(Settings.load({}).lake if lake is None else lake), run)

@@ -1,0 +1,204 @@
+"""A recorded LangGraph checkpoint put back into a saver, out of the recording alone.
+
+Owns which of the recorded saves it takes: the checkpoint, what came before it, and the graphs around it. What a save
+holds is `boundary.frameworks.langgraph_state`'s. Nothing of the saver that the run was recorded with is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary.frameworks import langgraph_state as kept
+from otel_agent_replay.boundary.frameworks.langgraph_saves import NOT_RESTORABLE
+from otel_agent_replay.errors import CannotJudge, ConfigurationError, MissingPayload
+from otel_agent_replay.model import Kind, MediaType, Payload, RecordedRun, RecordedSpan
+from otel_agent_replay.payload.codec import decode
+
+Key = tuple[str, str, str]
+"""Thread, namespace and id of a checkpoint."""
+
+_MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class SavedCheckpoint:
+    """A LangGraph checkpoint of a run. `next` are the nodes that come next, None where it does not tell.
+
+    `step` is its step in the run, `graph_step` LangGraph's own number; the last two are as recorded.
+    """
+
+    step: int
+    thread_id: str
+    checkpoint_ns: str
+    checkpoint_id: str
+    parent_checkpoint_id: str | None
+    graph_step: int | None
+    source: str
+    next: tuple[str, ...] | None
+    resumable: bool
+    unsafe_reasons: tuple[str, ...]
+
+
+class RecordedSaves:
+    """What a recorded run's graphs have saved."""
+
+    def __init__(self, recorded: RecordedRun) -> None:
+        self._recorded = recorded
+        self._states: dict[Key, RecordedSpan] = {}
+        self._writes: dict[Key, list[RecordedSpan]] = {}
+        self._steps: dict[int, RecordedSpan] = {}
+        for item in recorded.spans:
+            node = item.node
+            if node is None or node.kind is not Kind.CHECKPOINT or node.step is None:
+                continue
+            if node.name == kept.CHECKPOINT:
+                self._states[_key(item)] = item
+            elif node.name == kept.WRITES:
+                self._writes.setdefault(_key(item), []).append(item)
+            else:
+                continue
+            self._steps[node.step] = item
+
+    def checkpoints(self) -> list[SavedCheckpoint]:
+        """Return the checkpoints in the order of the run."""
+        found = [_facts(step, item) for step, item in self._steps.items() if _name(item) == kept.CHECKPOINT]
+        return sorted(found, key=lambda one: one.step)
+
+    def at(self, place: int | str) -> RecordedSpan:
+        """Return the save of this step, or of the checkpoint with this id of LangGraph's. Raises ConfigurationError."""
+        if isinstance(place, int):
+            item = self._steps.get(place)
+        else:
+            item = next((item for key, item in self._states.items() if key[2] == place), None)
+        if item is None:
+            steps = sorted(self._steps)
+            shown = ", ".join(map(str, steps[:_MOST_NAMED])) + (", ..." if len(steps) > _MOST_NAMED else "")
+            what = f"step {place}" if isinstance(place, int) else f"the id {place!r}"
+            raise ConfigurationError(
+                f"run {self._recorded.run.run_id.hex()} has no LangGraph checkpoint at {what}; "
+                + (f"its graphs saved at the steps {shown}" if steps else "its graphs saved nothing")
+            )
+        return item
+
+    def calls_to_restore(self, target: RecordedSpan) -> Iterator[tuple[str, tuple[Any, ...]]]:
+        """Yield the saver's methods to call, each with its arguments, so that it is as it was at `target`.
+
+        Of the writes beside the target itself, those that had been made by then: none when it is a checkpoint.
+        """
+        key = _key(target)
+        asked_for = {key} if _name(target) == kept.WRITES else set()
+        for one in self._lineage(key):
+            item = self._states[one]
+            yield "put", self._put(item)
+            for writes in self._writes.get(one, ()):
+                if one != key or (one in asked_for and _step(writes) <= _step(target)):
+                    yield "put_writes", self._put_writes(writes)
+
+    def config_at(self, target: RecordedSpan) -> dict[str, Any]:
+        """Return the config from which the graph goes on."""
+        thread_id, namespace, checkpoint_id = key = _key(target)
+        config = kept.config_of({"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id})
+        around = self._around(key)
+        if around:
+            config["configurable"]["checkpoint_map"] = {**around, namespace: checkpoint_id}
+        return config
+
+    def _lineage(self, key: Key) -> list[Key]:
+        """Return the checkpoint, what came before it, and the same of the graphs around its own, oldest first."""
+        if key not in self._states:
+            raise CannotJudge(
+                f"the checkpoint {key[2]} of thread {key[0]!r} is not in this run: an earlier run saved it"
+            )
+        found: dict[Key, None] = {}
+        for namespace, checkpoint_id in [*self._around(key).items(), (key[1], key[2])]:
+            here: Key | None = (key[0], namespace, checkpoint_id)
+            while here is not None and here in self._states and here not in found:
+                found[here] = None
+                parent = self._states[here].span.attributes.get(semconv.LANGGRAPH_PARENT_ID)
+                here = None if parent is None else (here[0], here[1], str(parent))
+            if here is not None and here not in self._states:
+                self._may_lack_ancestors(key)
+        return sorted(found, key=lambda one: one[2])  # LangGraph's ids sort by time
+
+    def _around(self, key: Key) -> Mapping[str, str]:
+        parents: Mapping[str, str] = self._beside(self._states[key])["metadata"].get("parents") or {}
+        return {name: value for name, value in parents.items() if name != key[1]}
+
+    def _may_lack_ancestors(self, key: Key) -> None:
+        if self._beside(self._states[key])["metadata"].get("counters_since_delta_snapshot"):
+            raise CannotJudge(
+                f"the checkpoint {key[2]} of thread {key[0]!r} holds only what changed since one of an earlier run"
+            )
+
+    def _put(self, item: RecordedSpan) -> tuple[Any, ...]:
+        beside = self._beside(item)
+        checkpoint = kept.checkpoint_from(self._state(item), beside)
+        # Every channel counts as new: the saver has none of the values that earlier checkpoints put there.
+        return kept.config_of(beside["saved_at"]), checkpoint, beside["metadata"], dict(checkpoint["channel_versions"])
+
+    def _put_writes(self, item: RecordedSpan) -> tuple[Any, ...]:
+        beside = self._beside(item)
+        writes = kept.writes_from(self._state(item), beside)
+        return kept.config_of(beside["saved_at"]), writes, beside["task_id"], beside["task_path"]
+
+    def _state(self, item: RecordedSpan) -> Any:
+        node = item.node
+        if node is None or node.call is None:
+            raise AssertionError("only what was saved is restored")
+        reasons = item.span.attributes.get(semconv.CHECKPOINT_UNSAFE_REASONS)
+        lacking = [one for one in NOT_RESTORABLE if isinstance(reasons, Sequence) and one in reasons]
+        if lacking or not node.call.round_trips:
+            why = "; ".join([*lacking, *node.call.notes])
+            raise CannotJudge(f"step {node.step} cannot be restored: {why}")
+        return self._value(node.call.request, item)
+
+    def _beside(self, item: RecordedSpan) -> Any:
+        outcome = None if item.node is None else item.node.outcome
+        if outcome is None or outcome.result is None:
+            raise CannotJudge(
+                f"step {_step(item)} cannot be restored: the process died, or the saver failed, on saving it"
+            )
+        return self._value(outcome.result, item)
+
+    def _value(self, payload: Payload, item: RecordedSpan) -> Any:
+        data = payload.data if payload.data is not None else self._recorded.payload(payload.digest)
+        if data is None or payload.media_type != MediaType.VALUE.value:
+            raise MissingPayload(payload.digest, f"step {_step(item)}")
+        return decode(data)
+
+
+def _name(item: RecordedSpan) -> str:
+    return "" if item.node is None else item.node.name
+
+
+def _step(item: RecordedSpan) -> int:
+    return 0 if item.node is None or item.node.step is None else item.node.step
+
+
+def _key(item: RecordedSpan) -> Key:
+    found = item.span.attributes
+    names = (semconv.LANGGRAPH_THREAD_ID, semconv.LANGGRAPH_NAMESPACE, semconv.LANGGRAPH_CHECKPOINT_ID)
+    thread_id, namespace, checkpoint_id = (str(found.get(name, "")) for name in names)
+    return thread_id, namespace, checkpoint_id
+
+
+def _facts(step: int, item: RecordedSpan) -> SavedCheckpoint:
+    found = item.span.attributes
+    thread_id, namespace, checkpoint_id = _key(item)
+    parent, graph_step = found.get(semconv.LANGGRAPH_PARENT_ID), found.get(semconv.LANGGRAPH_STEP)
+    following, reasons = found.get(semconv.LANGGRAPH_NEXT), found.get(semconv.CHECKPOINT_UNSAFE_REASONS)
+    return SavedCheckpoint(
+        step=step,
+        thread_id=thread_id,
+        checkpoint_ns=namespace,
+        checkpoint_id=checkpoint_id,
+        parent_checkpoint_id=None if parent is None else str(parent),
+        graph_step=graph_step if isinstance(graph_step, int) else None,
+        source=str(found.get(semconv.LANGGRAPH_SOURCE, "")),
+        next=tuple(map(str, following)) if isinstance(following, (list, tuple)) else None,
+        resumable=found.get(semconv.CHECKPOINT_RESUMABLE) is True,
+        unsafe_reasons=tuple(map(str, reasons)) if isinstance(reasons, (list, tuple)) else (),
+    )
