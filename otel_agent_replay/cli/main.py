@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "diff": LazyCommand("diff", "Say where two runs part, and why."),
     "sql": LazyCommand("sql", "Query a lake with SQL."),
     "verify": LazyCommand("verify", "Recompute every digest of a run."),
+    "audit": LazyCommand("audit", "List who went back to which run, and check that log."),
     "seal": LazyCommand("seal", "Move closed journal segments into the lake."),
     "demo": LazyCommand("demo", "Replay the recording that comes with the package."),
     "doctor": LazyCommand("doctor", "Show settings, lake health and what of this installation is covered."),

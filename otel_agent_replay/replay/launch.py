@@ -23,11 +23,13 @@ from otel_agent_replay import bootstrap
 from otel_agent_replay.errors import ConfigurationError, RecordingError
 from otel_agent_replay.model import Run
 from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.replay.audit import enter
 from otel_agent_replay.replay.child import ENTRY_MODULE
 from otel_agent_replay.replay.endpoints import Endpoints
 from otel_agent_replay.replay.limits import Limits
 from otel_agent_replay.replay.scrub import scrubbed
 from otel_agent_replay.replay.verdict import RefusedAttempt, ReplayVerdict, VerdictStatus
+from otel_agent_replay.replay.walls import walls_expected
 
 if TYPE_CHECKING:
     from otel_agent_replay.replay.supervisor import Supervisor
@@ -82,6 +84,9 @@ def replay_command(
     that cannot become a replay, CannotJudge where the walls that were asked for cannot stand.
     """
     limits = limits or Limits()
+    redaction = redaction or Redaction.default()
+    for value in (identity or {}).values():
+        redaction.learn(value)
     if not argv:
         raise ConfigurationError("no command to replay with: give the one that was recorded, after `--`")
     _refuse_deaf(argv)
@@ -109,9 +114,27 @@ def replay_command(
             child["AGENT_REPLAY_IDENTITY"] = ",".join(identity)
         if volatile:
             child["AGENT_REPLAY_VOLATILE"] = ",".join(volatile)
+        expected = walls_expected(isolate)
         with _connecting(Path(folder), isolate, allow) as supervisor:
+            enter(
+                lake,
+                "replay",
+                run_id=run.run_id,
+                mode="exact",
+                command=argv,
+                allowed={
+                    "endpoints": allow,
+                    "folders": list(map(str, allow_write)),
+                    "limits": limits.entries(),
+                    "identity": list(identity or ()),
+                },
+                walls=expected,
+                redaction=redaction,
+            )
             status = _wait(_limited(argv, limits, child), child, directory, timeout_s)
         verdict = _verdict(run, report, status, timeout_s, limits)
+        if verdict.fences and not all(any(one.startswith(name) for one in verdict.fences) for name in expected):
+            enter(lake, "walls", run_id=run.run_id, mode="exact", walls=verdict.fences)
         return verdict if supervisor is None else _with_refused(verdict, supervisor.refused)
 
 

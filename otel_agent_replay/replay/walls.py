@@ -123,6 +123,14 @@ class Walls:
         return replace(verdict, fences=fences, attempts=attempts, closed_sockets=self._closed_sockets)
 
 
+def walls_expected(isolate: bool) -> tuple[str, ...]:
+    """Return the walls that will stand around a replay on this machine, by name."""
+    if not isolate:
+        return (in_process.NAME,)
+    kernel = ((isolation.NAME, isolation.why_not()), (landlock.NAME, landlock.why_not()))
+    return (in_process.NAME, *(name for name, reason in kernel if not reason))
+
+
 def writable(settings: WallSettings) -> tuple[Path, ...]:
     """Return the folders that this process may write in: our journal, the report's, and what was declared.
 
