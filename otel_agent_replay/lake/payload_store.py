@@ -207,6 +207,26 @@ class PackReader:
         pieces = group.pieces[number - group.first].as_py()
         return b"".join(part for found in pieces for part in self._parts(found["first"], found["count"]))
 
+    def pieces(self, number: int) -> list[tuple[str, bytes]]:
+        """Return the pieces of payload `number`, (role, bytes) each, without proving them; [] when it lies whole."""
+        group = self.group_of(number)
+        if group.whole(number) is not None:
+            return []
+        found = []
+        for part in group.pieces[number - group.first].as_py():
+            for piece in range(part["first"], part["first"] + part["count"]):
+                there = self.group_of(piece)
+                data = there.whole(piece)
+                found.append((self._role(piece, there), b"" if data is None else data.tobytes()))
+        return found
+
+    def _role(self, number: int, group: PayloadGroup) -> str:
+        if group.roles is None:
+            index = bisect.bisect_right(self._starts, number) - 1
+            with damage_named(self._path):
+                group.roles = self._file.read_row_group(index, columns=["role"]).column("role").to_pylist()
+        return group.roles[number - group.first] or ""
+
     def _parts(self, first: int, count: int) -> Iterator[bytes]:
         """Yield the bytes of a range of numbers, one part a row group."""
         while count > 0:
@@ -244,6 +264,7 @@ class PayloadGroup:
         self.first = first
         self.end = first + table.num_rows
         self.pieces = table.column("pieces")
+        self.roles: list[str | None] | None = None  # read when first asked for
         data: Any = table.combine_chunks().column("data").chunk(0)
         valid, offsets, values = data.buffers()
         self._shift = data.offset

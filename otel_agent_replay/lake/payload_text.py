@@ -46,7 +46,7 @@ class PayloadTexts:
             return None
 
     def _far(self, pack: int, number: int) -> str | None:
-        reader = self._reader(pack)
+        reader = self.reader(pack)
         if reader is None:
             return None
         near = reader.group_of(number)
@@ -55,7 +55,8 @@ class PayloadTexts:
                 self._near[pack] = near
         return reader.stored(number).decode("utf-8")
 
-    def _reader(self, pack: int) -> PackReader | None:
+    def reader(self, pack: int) -> PackReader | None:
+        """Return the pack; None when its file is gone."""
         with self._lock:
             reader = self._readers.get(pack)
             if reader is not None:

@@ -1,8 +1,8 @@
 """SQL over a lake: a DuckDB connection in which the documented views stand ready. Loads duckdb.
 
 Each view is a file under `views/`, selecting from the four raw tables `lake_spans`, `lake_payloads`, `lake_losses` and
-`lake_labels`; `payload_text(pack, number)` there is a payload as text. README.md beside this file documents every view
-and column.
+`lake_labels`; `payload_text(pack, number)` there is a payload as text, `payload_messages` and `payload_documents` are
+what a request says and what a search found. README.md beside this file documents every view and column.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import duckdb
 
 from otel_agent_replay.lake import schema
 from otel_agent_replay.lake.layout import LABELS, LOSSES, PAYLOADS, SPANS, all_files
+from otel_agent_replay.lake.payload_contents import PayloadContents
 from otel_agent_replay.lake.payload_text import PayloadTexts
 
 if TYPE_CHECKING:
@@ -60,21 +61,39 @@ def connect(lake: Path) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:")
     # Published files never change: their footers, a good part of the time of a short query, are read once.
     connection.execute("SET parquet_metadata_cache = true")
-    # A function over one row at a time: over Arrow arrays it is faster, but up to 1.5 DuckDB then shows freed memory.
-    connection.create_function(
-        "payload_text",
-        PayloadTexts(root).text,
-        [duckdb.type("BIGINT"), duckdb.type("INTEGER")],
-        duckdb.type("VARCHAR"),
-        type="native",
-        null_handling="special",
-    )
+    _define_functions(connection, root)
     for table, arrow_schema in _SCHEMAS.items():
         _define(connection, root, table, arrow_schema)
     for name in VIEWS:
         connection.execute(f"CREATE VIEW {name} AS\n{view_sql(name)}")
     _shut(connection, root)
     return connection
+
+
+def _define_functions(connection: duckdb.DuckDBPyConnection, root: Path) -> None:
+    """Define what shows payloads: functions over one row at a time.
+
+    Over Arrow arrays they are faster, but up to 1.5 DuckDB then shows freed memory.
+    """
+    texts = PayloadTexts(root)
+    contents = PayloadContents(texts)
+    found = {
+        "payload_text": (texts.text, "VARCHAR"),
+        "payload_messages": (contents.messages, 'STRUCT(role VARCHAR, digest VARCHAR, "text" VARCHAR)[]'),
+        "payload_documents": (
+            contents.documents,
+            'STRUCT(id VARCHAR, source VARCHAR, digest VARCHAR, "text" VARCHAR)[]',
+        ),
+    }
+    for name, (function, returned) in found.items():
+        connection.create_function(
+            name,
+            function,
+            [duckdb.type("BIGINT"), duckdb.type("INTEGER")],
+            duckdb.type(returned),
+            type="native",
+            null_handling="special",
+        )
 
 
 def view_sql(name: str) -> str:
