@@ -45,8 +45,8 @@ def verify(lake: Path, run: str, as_json: bool, verbose: bool) -> int:
     run_id = recorded.run.run_id.hex()
     emit(rows, as_json=as_json, title="findings", run=run_id, holds=not rows)
     if not as_json and not rows:
-        steps = sum(1 for part in recorded.stored for node in part.nodes if node.step is not None)
-        click.echo(f"run {run_id} holds: every digest of {steps} steps and the manifest")
+        steps = {node.step for part in recorded.stored for node in part.nodes if node.step is not None}
+        click.echo(f"run {run_id} holds: every digest of {len(steps)} steps and the manifest")
         if recorded.origin is not None:
             origin, step = recorded.run.origin_run_id.hex(), recorded.run.fork_step
             click.echo(f"its steps before step {step} belong to run {origin}: verify that one for them")

@@ -16,7 +16,7 @@ from otel_agent_replay.compare.changes import Field, FieldChange
 from otel_agent_replay.compare.fingerprint import label_of
 from otel_agent_replay.compare.model_messages import role_at
 from otel_agent_replay.compare.substance import RunSubstance, Substance, environment_of, failure_tree
-from otel_agent_replay.model import Kind, Node, RecordedSpan
+from otel_agent_replay.model import AnswerSource, Kind, Node, RecordedSpan
 from otel_agent_replay.payload.difference import Difference, differences
 
 PLACES_LISTED = 100
@@ -72,7 +72,7 @@ class PairComparer:
         if one.side_effect is not other.side_effect:
             fields.append(_scalar(Field.SIDE_EFFECT, one.side_effect.value, other.side_effect.value))
         fields.extend(self._requests(a, b, one, other))
-        if one.reads or other.reads:
+        if (one.reads or other.reads) and _ran(one) and _ran(other):
             fields.extend(_differences(Field.ENVIRONMENT, environment_of(one), environment_of(other)))
             self._count_reads(one, other)
         fields.extend(self._answers(a, b, one, other))
@@ -172,6 +172,11 @@ class PairComparer:
 
 def _sha(side: Substance) -> str:
     return f"sha256 {side.digest.hex()[:16]}"
+
+
+def _ran(node: Node) -> bool:
+    """Whether the code of the node ran: what was answered without it read nothing."""
+    return node.source is AnswerSource.LIVE or not node.kind.is_crossing
 
 
 def _scalar(field: Field, before: Any, after: Any) -> FieldChange:

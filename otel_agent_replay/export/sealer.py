@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from otel_agent_replay.errors import RunNotFound
 from otel_agent_replay.export.assemble import recorded_run
 from otel_agent_replay.export.left_out_states import without_left_out_states
 from otel_agent_replay.export.leftovers import leftovers
@@ -26,6 +27,7 @@ from otel_agent_replay.export.record_index import RecordIndex, RunIndex, RunKey,
 from otel_agent_replay.export.seal_state import REMOVE, REST, RUNS, SealState, Step
 from otel_agent_replay.export.segment_file import SUFFIX
 from otel_agent_replay.export.segments import Segment, SegmentData, journal_folder, list_segments
+from otel_agent_replay.export.unsealed import load_run
 from otel_agent_replay.model import RecordedRun
 
 _log = logging.getLogger("otel_agent_replay")
@@ -219,13 +221,12 @@ class _Sealing:
             return None
 
     def _origin(self, run_id: bytes) -> RecordedRun | None:
-        """Return a run that a replay repeats, out of this lake."""
-        from otel_agent_replay.lake.catalog import Lake
-
+        """Return a run that another one repeats or was forked from: it may lie in the journal, too."""
         if run_id not in self._origins:
-            catalog = Lake(self._lake)
             self._origins.clear()  # the replays of one run follow each other
-            self._origins[run_id] = catalog.load(run_id) if catalog.has(run_id) else None
+            self._origins[run_id] = None
+            with contextlib.suppress(RunNotFound):
+                self._origins[run_id] = load_run(self._lake, run_id.hex())
         return self._origins[run_id]
 
     def _publish_rest(self, step: Step, index: RecordIndex) -> None:

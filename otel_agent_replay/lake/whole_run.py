@@ -248,13 +248,13 @@ def _is_answered(node: Node | None) -> bool:
 
 
 def _same_scope(shared: RecordedSpan, own: RecordedSpan) -> RecordedSpan:
-    """Return a scope of a fork that its origin was in too."""
+    """Return a scope of a fork that its origin was in too: a span of the fork, in the place of the origin's."""
     before, node = shared.node, own.node
     if before is not None and node is not None and node.kind is Kind.RUN:
         # The fork is a run of its own, and its clients were built in its own environment.
         return replace(own, node=replace(node, reads=_joined(node.reads, before.reads)))
-    joined = _continued(shared, own)
-    return replace(joined, span=replace(joined.span, trace_id=own.span.trace_id, span_id=own.span.span_id))
+    joined = _continued(shared, own).node
+    return replace(own, node=None if joined is None or node is None else replace(joined, run_id=node.run_id))
 
 
 def _continued(earlier: RecordedSpan, later: RecordedSpan) -> RecordedSpan:

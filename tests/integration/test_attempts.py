@@ -17,7 +17,7 @@ from otel_agent_replay.lake.verify import FindingKind, verify
 from otel_agent_replay.lake.views import connect
 from otel_agent_replay.model import LossReason, OutcomeStatus, RunStatus
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
-from tests.support.attempts import bring_and_seal, record
+from tests.support.attempts import bring, bring_and_seal, record
 from tests.support.journal_runs import JournalRun, value
 
 DEEDS = [
@@ -318,6 +318,29 @@ def test_a_fork_whose_origin_is_gone_is_read_alone_and_verify_names_what_is_miss
     (finding,) = verify(loaded)
     assert (finding.kind, finding.what) == (FindingKind.MISSING, "origin")
     assert origin.run_id.hex() in finding.detail
+
+
+def test_a_fork_sealed_together_with_its_origin_has_the_recorded_answers(attempts, lake: Path) -> None:
+    """What it was answered as recorded is written out of the origin, also while that lies in the journal."""
+    for path in folders(attempts):
+        bring(path, lake)
+    journal = Journal(lake)
+    facts = {"first_sequence": 900, "first_step": 2, "mode": "fork"}
+    fork = JournalRun(journal, origin_run_id=attempts[0][1].run_id, fork_step=2, **facts)
+    begun = wire.NodeBegun(
+        run_id=fork.run_id, span_id=b"repeated", parent_span_id=fork.root, kind="tool", name="b", sequence=950, step=2
+    )
+    begun.side_effect, begun.source, begun.origin_step, begun.as_recorded = "write", "tape", 2, True
+    ended = wire.NodeEnded(run_id=fork.run_id, span_id=b"repeated", end_sequence=951, status="ok", as_recorded=True)
+    journal.append(wire.Record(node_begun=begun), wire.Record(node_ended=ended))
+    fork.finish()
+    journal.close()
+    assert seal(lake).runs == 4
+    own = Lake(lake).load(fork.run_id, whole=False)
+    (node,) = [node for node in own.nodes if node.step]
+    assert own.losses == ()
+    assert own.payload(node.outcome.result.digest) == value({"at": 2}).data
+    assert own.payload(node.call.request.digest) == value(["b", 2]).data
 
 
 def test_a_fork_stores_the_bytes_that_its_own_steps_name(attempts, lake: Path) -> None:

@@ -299,6 +299,17 @@ def test_what_ran_below_a_step_answered_from_tape_is_not_called_removed():
     assert Mark.UNOBSERVED in {row.mark for row in comparison.rows}
 
 
+def test_what_an_answered_tool_did_not_read_is_no_difference():
+    """A tool that was served without running read no variable; one that ran and read another is different."""
+    reading = lambda content: lambda tool: tool.read(Kind.ENV, "os.environ[REGION]", content)
+    a = run(seed=1).tool("x", {}, 1, inside=reading("eu")).build()
+    served = run(seed=2).tool("x", {}, 1, source=AnswerSource.TAPE).build(mode="exact")
+    assert compare(a, served).verdict is Verdict.IDENTICAL
+    assert compare(served, a).verdict is Verdict.IDENTICAL
+    ran = run(seed=2).tool("x", {}, 1, inside=reading("us")).build()
+    assert compare(a, ran).verdict is Verdict.DIFFERENT
+
+
 def test_an_edited_answer_is_the_fork():
     """A fork's own edit is its cause."""
     a = run(seed=1).tool("x", {}, 1).build()

@@ -224,7 +224,8 @@ def test_a_scope_that_the_fork_goes_on_with_is_one() -> None:
     forked.tool("e", 3, 100, inside=("scope:plan#0",))
     whole = with_prefix(forked.made(), origin().made())
     plan = place(whole, "scope:plan#0")
-    assert (plan.node.sequence, plan.node.end_sequence, plan.span.trace_id) == (5, 120, forked.trace_id)
+    assert (plan.node.sequence, plan.node.end_sequence, plan.node.run_id) == (5, 120, forked.run.run_id)
+    assert (plan.span.trace_id, plan.span.start_ns) == (forked.trace_id, 99)
     assert [read.sequence for read in plan.node.reads] == [6, 101]
     assert {place(whole, f"tool:{name}#0").span.parent_span_id for name in "abe"} == {plan.span.span_id}
 
