@@ -114,7 +114,7 @@ class Runtime:
         from otel_agent_replay.export.unsealed import load_run
         from otel_agent_replay.replay.continued_runs import ContinuedRuns
 
-        recorded = load_run(self.settings.lake, run_id)
+        recorded = load_run(self.settings.lake, run_id, facts=False)
         if recorded.run.status is RunStatus.OK:
             raise CannotJudge(f"run {recorded.run.run_id.hex()} has finished: there is nothing to resume")
         recording = self.recording if self.settings.ledger else self.recording.with_effects(self._effects)

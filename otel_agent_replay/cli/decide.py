@@ -67,7 +67,7 @@ def decide(
         return
     if sum(given) != 1 or step is None:
         raise click.UsageError("give --step and one of --happened, --not-happened, --approve, --reject")
-    run_id = load_run(lake, run).run.run_id
+    run_id = load_run(lake, run, facts=False).run.run_id
     who = by or getpass.getuser()
     if approve or reject:
         book.answer(run_id, step, granted=approve, by=who, policy=policy, allowed=allow)

@@ -73,7 +73,7 @@ def fork(
         path = Path(folder) / "plan.json"
         plan.write(path)
         report = continue_command(
-            load_run(lake, run).run,
+            load_run(lake, run, facts=False).run,
             entry_command(entry) if entry is not None else command,
             lake=lake,
             mode="fork",

@@ -43,7 +43,7 @@ def resume(
     from otel_agent_replay.replay.launch_continued import continue_command, entry_command
 
     report = continue_command(
-        load_run(lake, run).run,
+        load_run(lake, run, facts=False).run,
         entry_command(entry) if entry is not None else command,
         lake=lake,
         mode="resume",

@@ -73,24 +73,26 @@ Origins = Callable[[bytes], RecordedRun | None]
 
 
 def recorded_run(
-    index: RecordIndex, key: RunKey, origins: Origins = lambda _: None, *, attempt: int = 0
+    index: RecordIndex, key: RunKey, origins: Origins = lambda _: None, *, attempt: int = 0, facts: bool = True
 ) -> RecordedRun:
     """Return the attempt `key`, whose begin lies in `index`. Raises ValueError when it does not.
 
     `origins(run_id)` gives a run that another one repeats, None when it cannot be had: a replay writes only what
-    differs from its tape. `attempt` is the number to give it (0: as it was begun).
+    differs from its tape. `attempt` is the number to give it (0: as it was begun). Without `facts` nothing is read in
+    bodies (tokens, cost, messages): a run that is only gone on with needs none of it.
     """
     records = gather(index, key)
     if attempt:
         records.begun.attempt = attempt
     origin = origins(records.begun.origin_run_id) if records.begun.origin_run_id else None
-    return _Assembly(index, records, origin).run()
+    return _Assembly(index, records, origin, facts=facts).run()
 
 
 class _Assembly:
     """One run being put together."""
 
-    def __init__(self, index: RecordIndex, records: RunRecords, origin: RecordedRun | None) -> None:
+    def __init__(self, index: RecordIndex, records: RunRecords, origin: RecordedRun | None, *, facts: bool) -> None:
+        self._with_bodies_read = facts
         self._bodies = index.bodies
         self._records = records
         self._origin = origin
@@ -245,7 +247,7 @@ class _Assembly:
         call = self._call(kind, begun, taped)
         outcome = self._outcome(parts, taped)
         attributes = {**convert.attributes_from_wire(begun.attributes), **outcome.attributes}
-        if call is not None and call.head is not None:
+        if call is not None and call.head is not None and self._with_bodies_read:
             call, attributes = self._with_facts(call, outcome, attributes, begun)
         attributes.update(_ending(parts.ended, outcome))
         node = Node(

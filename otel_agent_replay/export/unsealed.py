@@ -38,22 +38,23 @@ def find_run(lake: Path, text: str) -> bytes:
     return _Standing(lake).find(text)
 
 
-def load_run(lake: Path, text: str) -> RecordedRun:
+def load_run(lake: Path, text: str, *, facts: bool = True) -> RecordedRun:
     """Return the run of an id or unique prefix, with all its attempts; a fork with what it shares with its origin.
 
-    What a live process is writing is read up to the last whole record. Raises RunNotFound, DamagedRecording,
+    What a live process is writing is read up to the last whole record. Without `facts` what only bodies tell (tokens,
+    cost, messages) is left out of what the journal holds. Raises RunNotFound, DamagedRecording,
     UnsupportedFormat.
     """
-    standing = _Standing(lake)
+    standing = _Standing(lake, facts=facts)
     return standing.load(standing.find(text))
 
 
 def load_process(lake: Path, text: str) -> list[RecordedRun]:
     """Return the run of an id or unique prefix, then the others that its process began, in order. Raises as `load_run`.
 
-    The process of a resumed run is the one that began it.
+    The process of a resumed run is the one that began it. What only bodies tell is left out, as `load_run` can.
     """
-    standing = _Standing(lake)
+    standing = _Standing(lake, facts=False)
     target = standing.load(standing.find(text))
     others = standing.begun_by(target.run.process) if target.run.process else {}
     others.pop(target.run.run_id, None)
@@ -68,7 +69,8 @@ def unsealed_runs(lake: Path) -> set[bytes]:
 class _Standing:
     """The journal of a lake as it was a moment ago, and the lake as it is when asked."""
 
-    def __init__(self, lake: Path) -> None:
+    def __init__(self, lake: Path, *, facts: bool = True) -> None:
+        self._facts = facts
         self._lake = Path(lake)
         self._segments: list[SegmentData] = []
         for segment in visible_segments(self._lake):
@@ -145,7 +147,7 @@ class _Standing:
         index = RecordIndex(segments)
         begun = [(run, key) for key, run in index.runs.items() if key.run_id == run_id and run.home is not None]
         begun.sort(key=lambda pair: (pair[0].attempt, pair[0].begun_ns))
-        return [recorded_run(index, key, self._get) for _, key in begun]
+        return [recorded_run(index, key, self._get, facts=self._facts) for _, key in begun]
 
     @staticmethod
     def _begins(segments: Sequence[SegmentData]) -> Iterator[wire.RunBegun]:
