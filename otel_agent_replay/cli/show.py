@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,7 +28,12 @@ Example:
 @lake_option
 @click.argument("run")
 @click.option("--coverage", is_flag=True, help="Show what was captured, what was not, and what was lost.")
-@click.option("--step", type=click.IntRange(min=1), metavar="N", help="Show step N in full: request, answer, reads.")
+@click.option(
+    "--step",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Show step N in full: request, answer, reads; of a checkpoint, all that it takes to be back there.",
+)
 @json_option
 @verbose_option
 def show(lake: Path, run: str, coverage: bool, step: int | None, as_json: bool, verbose: bool) -> int:
@@ -37,9 +42,11 @@ def show(lake: Path, run: str, coverage: bool, step: int | None, as_json: bool, 
         raise click.UsageError("--coverage and --step show different things; give one of them")
     stored = open_lake(lake, verbose=verbose)
     recorded = stored.load(stored.find(run))
+    facts = _checkpoint(lake, recorded, step)
     if as_json:
-        emit_json(_document(recorded, coverage=coverage, step=step))
+        emit_json(_document(recorded, coverage=coverage, step=step, checkpoint=facts))
         return 0
+    from otel_agent_replay.report.checkpoint_facts import checkpoint_lines
     from otel_agent_replay.report.coverage import coverage_lines
     from otel_agent_replay.report.run_tree import run_lines, step_lines
     from otel_agent_replay.report.terminal import print_lines
@@ -48,14 +55,24 @@ def show(lake: Path, run: str, coverage: bool, step: int | None, as_json: bool, 
         print_lines(coverage_lines(recorded))
     elif step is not None:
         print_lines(step_lines(recorded, step))
+        if facts is not None:
+            print_lines(checkpoint_lines(facts))
     else:
         print_lines(run_lines(recorded))
     return 0
 
 
-def _document(recorded: RecordedRun, *, coverage: bool, step: int | None) -> object:
+def _checkpoint(lake: Path, recorded: RecordedRun, step: int | None) -> dict[str, Any] | None:
+    if step is None:
+        return None
+    from otel_agent_replay.report.checkpoint_facts import checkpoint_facts
+
+    return checkpoint_facts(lake, recorded, step)
+
+
+def _document(recorded: RecordedRun, *, coverage: bool, step: int | None, checkpoint: dict[str, Any] | None) -> object:
     from otel_agent_replay.report.run_document import coverage_document, run_json, step_json
 
     if coverage:
         return coverage_document(recorded)
-    return run_json(recorded) if step is None else step_json(recorded, step)
+    return run_json(recorded) if step is None else step_json(recorded, step, checkpoint)

@@ -78,12 +78,12 @@ def coverage_document(recorded: RecordedRun) -> dict[str, Any]:
     return {**head, "run_id": recorded.run.run_id.hex(), **coverage_json(recorded)}
 
 
-def step_json(recorded: RecordedRun, step: int) -> dict[str, Any]:
+def step_json(recorded: RecordedRun, step: int, checkpoint: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return one step with its bodies, `schema` "agent-replay/step".
 
     `messages` is a model exchange in OpenTelemetry's GenAI form (`gen_ai.input.messages` and so on), null for others.
-    A JSON body is there as JSON, another as text or, when it is not UTF-8, as hexadecimal under `bytes`; null when it
-    was not kept. Raises CannotJudge when the run has no such step.
+    `checkpoint` is what `checkpoint_facts` says of one. A JSON body is there as JSON, another as text or, when it is
+    not UTF-8, as hexadecimal under `bytes`; null when it was not kept. Raises CannotJudge when the run has no such step.
     """
     node = node_of_step(recorded, step)
     span = next(item for item in recorded.spans if item.node is node)
@@ -100,6 +100,7 @@ def step_json(recorded: RecordedRun, step: int) -> dict[str, Any]:
         "request_body": None if node.call is None else _body(recorded, node.call.request),
         "result_body": None if outcome is None or outcome.result is None else _body(recorded, outcome.result),
         "messages": _messages(recorded, span),
+        "checkpoint": None if checkpoint is None else plain(checkpoint),
         "notes": [*(node.call.notes if node.call else ()), *(outcome.notes if outcome else ())],
         "reads": [
             {"kind": read.kind.value, "name": read.name, "value": plain(read.value), "masked": read.masked}

@@ -130,13 +130,14 @@ def step_lines(recorded: RecordedRun, step: int) -> list[Text]:
     lines = [line((f"step {node.step} · {node.kind} {node.name}", STRONG)), line((f"at {'/'.join(node.path)}", QUIET))]
     call, outcome = node.call, node.outcome
     if call is not None:
-        lines.append(line((f"request  side effect {call.side_effect}", STRONG)))
+        is_state = node.kind is Kind.CHECKPOINT
+        lines.append(line(("state" if is_state else f"request  side effect {call.side_effect}", STRONG)))
         if call.head is not None:
             lines.append(line(f"  {call.head.method} {call.head.url}"))
             lines += [line((f"  {name}: {value}", QUIET)) for name, value in call.head.headers]
         lines += _body(recorded, call.request)
         lines += [line((f"  note: {note}", BAD)) for note in call.notes]
-    if outcome is not None:
+    if outcome is not None and node.kind is not Kind.CHECKPOINT:
         lines.append(line((f"answer  {outcome.status}, from {node.source}", STRONG)))
         if outcome.head is not None:
             lines.append(line(f"  HTTP {outcome.head.status} {outcome.head.reason}, {len(outcome.chunks)} chunks"))

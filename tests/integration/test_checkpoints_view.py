@@ -7,8 +7,10 @@ import json
 import time
 
 import pytest
+from click.testing import CliRunner
 
 import otel_agent_replay as replay
+from otel_agent_replay.cli.main import main
 from otel_agent_replay.lake.views import connect
 from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.model import CaptureLevel, Kind, SideEffect
@@ -212,6 +214,36 @@ def test_of_a_run_kept_by_digests_the_facts_are_the_same(recorded):
     assert [one["text"] for one in digests["looked"]["context"]] == [None, None]
     assert digests["failed"]["tokens_used"] == kept["failed"]["tokens_used"]
     assert json.loads(digests["failed"]["budget"]) == {"tokens": 900, "steps": 50}
+
+
+def test_show_says_the_state_and_what_it_takes_to_be_back(recorded):
+    """`show --step` of a checkpoint, on the screen and as a document."""
+    script, points = recorded[0]
+    run_id = script.runs()[0].run_id.hex()
+
+    def show(name, *options):
+        arguments = ["show", run_id, "--step", str(points[name]["step"]), "--lake", str(script.lake), *options]
+        result = CliRunner().invoke(main, arguments)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    looked = show("looked")
+    for text in ('"order": "17"', "resumable", "thread talk-1", "prompt p2", "of 30", "input  step 2, gpt-4o"):
+        assert text in looked
+    for text in ("Refund order 17?", "handbook.pdf", "Refunds take a day.", "result of look"):
+        assert text in looked
+    paying = show("half way")
+    assert "in flight  refund" in paying
+    assert "key 17" in paying
+    assert "post is in flight and has no idempotency key" in show("posting")
+    document = json.loads(show("failed", "--json"))
+    facts = document["checkpoint"]
+    assert document["request_body"]["plan"] == ["look", "pay"]
+    assert facts["budget"] == {"tokens": 900, "steps": 50}
+    assert (facts["result_ok"], facts["result_error_type"]) == (False, "LookupError")
+    assert [one["role"] for one in facts["input_messages"]] == ["system", "user", "assistant"]
+    other = CliRunner().invoke(main, ["show", run_id, "--step", "2", "--lake", str(script.lake), "--json"])
+    assert json.loads(other.stdout)["checkpoint"] is None
 
 
 @pytest.mark.slow
