@@ -48,7 +48,6 @@ LANGGRAPH_STEP: Final = "agent_replay.langgraph.step"  # LangGraph's own number 
 LANGGRAPH_SOURCE: Final = "agent_replay.langgraph.source"  # input, loop, update, fork
 LANGGRAPH_NEXT: Final = "agent_replay.langgraph.next"  # nodes that come next
 LANGGRAPH_TASK_ID: Final = "agent_replay.langgraph.task_id"  # task whose writes these are
-LANGGRAPH_CHANNELS: Final = "agent_replay.langgraph.channels"  # channels that the task wrote
 APPROVAL_GRANTED: Final = "agent_replay.approval.granted"  # whether a person said yes
 APPROVAL_BY: Final = "agent_replay.approval.by"  # who answered, as the approval function said
 APPROVAL_ACTION: Final = "agent_replay.approval.action"  # name of the tool whose call was asked about

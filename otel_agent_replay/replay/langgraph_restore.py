@@ -141,26 +141,24 @@ class RecordedSaves:
 
     def _put_writes(self, item: RecordedSpan) -> tuple[Any, ...]:
         beside = self._beside(item)
-        writes = kept.writes_from(self._state(item), beside)
-        return kept.config_of(beside["saved_at"]), writes, beside["task_id"], beside["task_path"]
+        return kept.config_of(beside["saved_at"]), kept.writes_from(beside), beside["task_id"], beside["task_path"]
 
     def _state(self, item: RecordedSpan) -> Any:
         node = item.node
         if node is None or node.call is None:
             raise AssertionError("only what was saved is restored")
-        reasons = item.span.attributes.get(semconv.CHECKPOINT_UNSAFE_REASONS)
-        lacking = [one for one in NOT_RESTORABLE if isinstance(reasons, Sequence) and one in reasons]
-        if lacking or not node.call.round_trips:
-            why = "; ".join([*lacking, *node.call.notes])
-            raise CannotJudge(f"step {node.step} cannot be restored: {why}")
         return self._value(node.call.request, item)
 
     def _beside(self, item: RecordedSpan) -> Any:
-        outcome = None if item.node is None else item.node.outcome
-        if outcome is None or outcome.result is None:
-            raise CannotJudge(
-                f"step {_step(item)} cannot be restored: the process died, or the saver failed, on saving it"
-            )
+        node = item.node
+        outcome = None if node is None else node.outcome
+        if node is None or node.call is None or outcome is None or outcome.result is None:
+            raise CannotJudge(f"step {_step(item)} cannot be restored: it was not saved to the end")
+        reasons = item.span.attributes.get(semconv.CHECKPOINT_UNSAFE_REASONS)
+        lacking = [one for one in NOT_RESTORABLE if isinstance(reasons, Sequence) and one in reasons]
+        if lacking:
+            why = "; ".join([*lacking, *node.call.notes, *outcome.notes])
+            raise CannotJudge(f"step {node.step} cannot be restored: {why}")
         return self._value(outcome.result, item)
 
     def _value(self, payload: Payload, item: RecordedSpan) -> Any:

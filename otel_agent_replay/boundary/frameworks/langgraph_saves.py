@@ -102,12 +102,12 @@ class SavedWrites:
         self._task_path = task_path
 
     def state(self) -> Any:
-        """Return what was written, by channel."""
-        return kept.writes_of(self._writes)
+        """Return the channels that were written."""
+        return kept.channels_of(self._writes)
 
     def beside(self) -> Any:
-        """Return whose writes they are."""
-        return kept.beside_writes(self._config, self._writes, self._task_id, self._task_path)
+        """Return what was written, and by whom."""
+        return kept.beside_channels(self._config, self._writes, self._task_id, self._task_path)
 
     def facts(self) -> dict[str, Any]:
         """Return the checkpoint that they lie beside, the task, and the channels."""
@@ -116,7 +116,6 @@ class SavedWrites:
             **_of_thread(ids),
             semconv.LANGGRAPH_CHECKPOINT_ID: ids["checkpoint_id"],
             semconv.LANGGRAPH_TASK_ID: self._task_id,
-            semconv.LANGGRAPH_CHANNELS: [channel for channel, _ in self._writes],
         }
 
     def doubts(self) -> list[str]:
@@ -138,7 +137,8 @@ def saving(here: tuple[Session, Place], saved: Saved, saver: Any) -> Iterator[An
     session, place = here
     lasting = not lives_here(saver)
     target = saver_of_replay(session) if lasting and session.mode.is_replay else saver
-    crossing = session.begin(_described(session, saved), place)
+    call, beside = _taken_down(session, saved)
+    crossing = session.begin(call, place)
     if crossing.answer is not None:
         outcome = crossing.answer.outcome
         crossing.finish(outcome)
@@ -153,23 +153,25 @@ def saving(here: tuple[Session, Place], saved: Saved, saver: Any) -> Iterator[An
     except BaseException as error:
         crossing.finish(error_outcome(session, error))
         raise
-    crossing.finish(_beside(session, saved))
+    crossing.finish(beside)
 
 
-def _described(session: Session, saved: Saved) -> Call:
-    """Return the checkpoint as it is recorded. Never raises: what fails is told, and not kept."""
+def _taken_down(session: Session, saved: Saved) -> tuple[Call, Outcome]:
+    """Return the checkpoint as it is recorded, and what lies beside its state, by value.
+
+    Never raises: what fails is told, and not kept.
+    """
     attributes: dict[str, Any] = {semconv.CHECKPOINT_NAME: saved.name, semconv.CHECKPOINT_RESUMABLE: False}
-    state = Outcome(OutcomeStatus.OK, round_trips=False)
+    state = beside = Outcome(OutcomeStatus.OK, round_trips=False)
     try:
-        state = value_outcome(session, saved.state())
-        doubts = [*saved.doubts(), *(_lossy(state))]
+        state, beside = value_outcome(session, saved.state()), value_outcome(session, saved.beside())
+        doubts = [*saved.doubts(), *_lacking(state, beside)]
+        facts = session.redaction.attributes({semconv.CHECKPOINT_UNSAFE_REASONS: doubts, **saved.facts()})
+        attributes.update(facts)
         attributes[semconv.CHECKPOINT_RESUMABLE] = not doubts
-        facts = {semconv.CHECKPOINT_UNSAFE_REASONS: doubts, **saved.facts()}
-        attributes.update(session.redaction.attributes(facts))
     except Exception as error:
         report(session, "taking down a checkpoint of LangGraph", error)
-        attributes[semconv.CHECKPOINT_RESUMABLE] = False
-    return Call(
+    call = Call(
         kind=Kind.CHECKPOINT,
         name=saved.name,
         side_effect=SideEffect.NONE,
@@ -178,18 +180,10 @@ def _described(session: Session, saved: Saved) -> Call:
         round_trips=state.round_trips,
         notes=state.notes,
     )
+    return call, beside
 
 
-def _lossy(state: Outcome) -> list[str]:
-    if not state.round_trips:
+def _lacking(*parts: Outcome) -> list[str]:
+    if not all(part.round_trips for part in parts):
         return [_NOT_WHOLE]
-    return [] if state.exact else [_MASKED]
-
-
-def _beside(session: Session, saved: Saved) -> Outcome:
-    try:
-        beside = saved.beside()
-    except Exception as error:
-        report(session, "taking down what lies beside a checkpoint of LangGraph", error)
-        return Outcome(OutcomeStatus.OK, round_trips=False, exact=False)
-    return value_outcome(session, beside)
+    return [] if all(part.exact for part in parts) else [_MASKED]

@@ -6,7 +6,7 @@ LangGraph draws anew and which nobody's answer hangs on. Pure: no session, no sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 CHECKPOINT = "langgraph"
@@ -17,7 +17,6 @@ WRITES = "langgraph.writes"
 
 _START = "__start__"
 _SENDS = "__pregel_tasks"
-_INTERRUPTS = "__interrupt__"
 _BRANCH = "branch:to:"
 _JOIN = "join:"
 
@@ -102,42 +101,26 @@ def _set_off(channel: str, value: Any) -> str:
 # --- the writes of a task ---
 
 
-def writes_of(writes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return what a task wrote, by channel. What it stopped to ask is kept without LangGraph's id of the question."""
-    return {"writes": [[channel, _asked(channel, _packed(channel, value))] for channel, value in writes]}
+def channels_of(writes: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Return which channels a task wrote: all that a replay is held to.
+
+    The values are no state yet. LangGraph goes on with them while they are saved: a message without an id gets one in
+    place, now or a moment later. The state that they lead to is in the next checkpoint.
+    """
+    return {"channels": [channel for channel, _ in writes]}
 
 
-def beside_writes(
+def beside_channels(
     config: Mapping[str, Any], writes: Iterable[tuple[str, Any]], task_id: str, task_path: str
 ) -> dict[str, Any]:
-    """Return the rest: which checkpoint the writes lie beside, whose they are, and the ids of its questions."""
-    ids = [[one.id for one in value] for channel, value in writes if channel == _INTERRUPTS]
-    return {"saved_at": ids_of(config), "task_id": task_id, "task_path": task_path, "interrupts": ids}
+    """Return the writes themselves, whose they are, and which checkpoint they lie beside."""
+    kept = [[channel, _packed(channel, value)] for channel, value in writes]
+    return {"saved_at": ids_of(config), "task_id": task_id, "task_path": task_path, "writes": kept}
 
 
-def writes_from(state: Mapping[str, Any], beside: Mapping[str, Any]) -> list[tuple[str, Any]]:
+def writes_from(beside: Mapping[str, Any]) -> list[tuple[str, Any]]:
     """Return the writes as they were put."""
-    ids = iter(beside["interrupts"])
-    return [
-        (channel, _questions(value, next(ids)) if channel == _INTERRUPTS else _unpacked(channel, value))
-        for channel, value in state["writes"]
-    ]
-
-
-def _asked(channel: str, value: Any) -> Any:
-    if channel != _INTERRUPTS:
-        return value
-    return [{"value": one.value, "response_schema": getattr(one, "response_schema", None)} for one in value]
-
-
-def _questions(kept: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> tuple[Any, ...]:
-    from langgraph.types import Interrupt
-
-    made = tuple(Interrupt(value=one["value"], id=of) for one, of in zip(kept, ids, strict=True))
-    for interrupt, one in zip(made, kept, strict=True):
-        if one["response_schema"] is not None:
-            interrupt.response_schema = one["response_schema"]
-    return made
+    return [(channel, _unpacked(channel, value)) for channel, value in beside["writes"]]
 
 
 # --- what a saver gave ---
