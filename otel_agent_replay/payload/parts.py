@@ -23,10 +23,11 @@ MOST_STATES = 4
 
 _MOSTLY_SHARED = 0.8  # of a body: no older base is tried
 _SHORTEST_ANCHOR = 12
-_MOST_SEARCHES = 256  # of an anchor that the base has more than once
+_FIRST_SEARCHES = 8  # of stretches that are not there, before every place is noted
+_MOST_SEARCHES = 256
 _LONG = 1024  # bytes without a border: looked into
 _PROBES = 32
-_MOST_TEXTS = 4
+_MOST_TEXTS, _MOST_LOOKED_AT = 4, 64
 _FIRST_BLOCK, _LARGEST_BLOCK = 64, 1 << 20
 
 
@@ -105,30 +106,83 @@ def _copies(base: bytes, within: tuple[int, int], body: bytes, first: int, last:
     """Return what of `body[first:last]` is copied out of the base, `within` those places, in the body's order."""
     if last - first < SHORTEST_COPY or within[1] - within[0] < SHORTEST_COPY:
         return []
-    places, longs = _anchors(base, *within)
+    anchors = _Anchors(base, *within)
     copies: list[Copy] = []
-    done, expected = first, within[0]  # of the body is told; where in the base it would go on
-    searches = _MOST_SEARCHES
-    at = first
-    for token in body[first:last].split(BORDER):
-        place, at = at, at + len(token) + len(BORDER)
-        end = place + len(token)
-        found = places.get(token) if place >= done and len(token) >= _SHORTEST_ANCHOR else None
-        if found is not None:
-            if found < expected and searches:
-                searches -= 1
-                further = base.find(token, expected)
-                found = found if further < 0 else further
+    done = first  # of the body is told
+    place, whole = first, True  # where a stretch between borders begins; False: in the middle of one
+    while place < last:
+        end = body.find(BORDER, place, last)
+        end = last if end < 0 else end
+        found = anchors.place_of(body[place:end]) if whole and end - place >= _SHORTEST_ANCHOR else -1
+        if found >= 0:
             back = _shared_before(base, found, body, place, done)
             size = back + _shared_after(base, found, body, place, last)
             if size >= SHORTEST_COPY:
                 copies.append(Copy(place - back, found - back, size))
         elif end - done >= _LONG:
-            copies += _in_long(base, [text for text in longs if text[1] > expected], body, done, end)
+            copies += _in_long(base, anchors.next_long(), body, done, end)
         if copies:
-            done = max(done, copies[-1].at + copies[-1].size)
-            expected = copies[-1].start + copies[-1].size
+            done = copies[-1].at + copies[-1].size
+            anchors.expected = copies[-1].start + copies[-1].size
+        whole = done <= end
+        place = end + len(BORDER) if whole else done
     return copies
+
+
+class _Anchors:
+    """Where stretches between two borders lie in the base. `expected` is where the body would go on.
+
+    Mostly it does so a little further on: only after some that are not there is every place of the base noted.
+    """
+
+    def __init__(self, base: bytes, first: int, last: int) -> None:
+        self._base = base
+        self._first = first
+        self._last = last
+        self._places: dict[bytes, int] | None = None
+        self._searches = _MOST_SEARCHES
+        self.expected = first
+
+    def place_of(self, token: bytes) -> int:
+        """Return where `token` lies, at or after `expected` where that is so; -1: nowhere."""
+        places = self._places
+        if places is None:
+            found = self._base.find(token, self.expected, self._last)
+            if found < 0:
+                self._searches -= 1
+                if self._searches <= _MOST_SEARCHES - _FIRST_SEARCHES:
+                    self._places = self._noted()
+                    return self._places.get(token, -1)
+            return found
+        found = places.get(token, -1)
+        if 0 <= found < self.expected and self._searches:
+            self._searches -= 1
+            further = self._base.find(token, self.expected, self._last)
+            return found if further < 0 else further
+        return found
+
+    def next_long(self) -> list[tuple[int, int]]:
+        """Return beginning and end of the next few stretches without a border that are long."""
+        found: list[tuple[int, int]] = []
+        start = self.expected
+        for _ in range(_MOST_LOOKED_AT):
+            end = self._base.find(BORDER, start, self._last)
+            end = self._last if end < 0 else end
+            if end - start >= _LONG:
+                found.append((start, end))
+            start = end + len(BORDER)
+            if start >= self._last or len(found) == _MOST_TEXTS:
+                break
+        return found
+
+    def _noted(self) -> dict[bytes, int]:
+        places: dict[bytes, int] = {}
+        at = self._first
+        for token in self._base[self._first : self._last].split(BORDER):
+            if len(token) >= _SHORTEST_ANCHOR:
+                places.setdefault(token, at)
+            at += len(token) + len(BORDER)
+        return places
 
 
 def _in_long(base: bytes, texts: Sequence[tuple[int, int]], body: bytes, first: int, last: int) -> list[Copy]:
@@ -136,7 +190,7 @@ def _in_long(base: bytes, texts: Sequence[tuple[int, int]], body: bytes, first: 
 
     Looks for a few probes out of the next ones: a text that was added to, or cut, or changed in a few places, has most.
     """
-    for start, end in texts[:_MOST_TEXTS]:
+    for start, end in texts:
         copies: list[Copy] = []
         done = first
         for probe in range(start, end - SHORTEST_COPY, max(SHORTEST_COPY, (end - start) // _PROBES)):
@@ -151,24 +205,6 @@ def _in_long(base: bytes, texts: Sequence[tuple[int, int]], body: bytes, first: 
         if copies:
             return copies
     return []
-
-
-def _anchors(base: bytes, first: int, last: int) -> tuple[dict[bytes, int], list[tuple[int, int]]]:
-    """Return where each stretch between two borders of `base[first:last]` lies, of equal ones the first; the long ones.
-
-    Those by their text, these by beginning and end.
-    """
-    places: dict[bytes, int] = {}
-    longs = []
-    at = first
-    for token in base[first:last].split(BORDER):
-        size = len(token)
-        if size >= _SHORTEST_ANCHOR and token not in places:
-            places[token] = at
-        if size >= _LONG:
-            longs.append((at, at + size))
-        at += size + len(BORDER)
-    return places, longs
 
 
 def _shared_after(base: bytes, start: int, body: bytes, at: int, last: int) -> int:

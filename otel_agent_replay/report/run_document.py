@@ -83,7 +83,7 @@ def step_json(recorded: RecordedRun, step: int, checkpoint: Mapping[str, Any] | 
 
     `messages` is a model exchange in OpenTelemetry's GenAI form (`gen_ai.input.messages` and so on), null for others.
     `checkpoint` is what `checkpoint_facts` says of one. A JSON body is there as JSON, another as text or, when it is
-    not UTF-8, as hexadecimal under `bytes`; null when it was not kept. Raises CannotJudge when the run has no such step.
+    not UTF-8, as hexadecimal under `bytes`; null when it was not kept. Raises CannotJudge for a step that is not there.
     """
     node = node_of_step(recorded, step)
     span = next(item for item in recorded.spans if item.node is node)
