@@ -43,7 +43,6 @@ def drill(lake: Path, kill_at: str, ledger: str, as_json: bool, command: tuple[s
     from otel_agent_replay.capture.drills import killer
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.lake.catalog import Lake
-    from otel_agent_replay.replay.launch_continued import continue_command
     from otel_agent_replay.report.continued_lines import continued_lines
     from otel_agent_replay.report.terminal import print_lines
 
@@ -59,7 +58,7 @@ def drill(lake: Path, kill_at: str, ledger: str, as_json: bool, command: tuple[s
         sys.exit(CANNOT_JUDGE)
     run = min(found, key=lambda one: one.ordinal)
     remark(f"killed at {kill_at}; resuming run {run.run_id.hex()}")
-    report = continue_command(run, command, lake=lake, mode="resume", options={"LEDGER": ledger}, timeout_s=None)
+    report = resume_command(run, command, lake=lake, ledger=ledger)
     seal(lake)
     if as_json:
         emit_json({"schema": "agent-replay/drill", "schema_version": 1, "kill_at": kill_at, **_facts(report)})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import click
@@ -43,7 +42,28 @@ Examples:
 @click.option("--message", metavar="TEXT", help="Add a user message to the conversation at that step.")
 @click.option("--seed", default="fork", metavar="TEXT", help="Seed of the random draws beyond the recording.")
 @click.option("--isolate", is_flag=True, help="Put a kernel fence around it (Linux), beside the one in process.")
-@click.option("--allow", multiple=True, metavar="HOST:PORT", help="An endpoint that the fork may reach: the model's.")
+@click.option(
+    "--allow",
+    multiple=True,
+    metavar="HOST:PORT",
+    help="An endpoint that the fork may reach, beside the recorded models' own.",
+)
+@click.option(
+    "--allow-write", multiple=True, type=click.Path(exists=True), metavar="DIR", help="A folder it may write files in."
+)
+@click.option(
+    "--limit",
+    "limits",
+    multiple=True,
+    metavar="NAME=N",
+    help="Bound what it may use: cpu=SECONDS, memory=MIB or files=NUMBER; repeatable.",
+)
+@click.option(
+    "--env-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Variables (KEY=VALUE lines) of the fork's own identity, its model key; never stored.",
+)
 @going_on_options
 def fork(
     lake: Path,
@@ -54,6 +74,9 @@ def fork(
     seed: str,
     isolate: bool,
     allow: tuple[str, ...],
+    allow_write: tuple[str, ...],
+    limits: tuple[str, ...],
+    env_file: Path | None,
     entry: str | None,
     timeout: float | None,
     max_steps: int | None,
@@ -63,28 +86,30 @@ def fork(
 ) -> None:
     """Fork RUN at a step: a new run, the same up to there, with one thing changed. RUN is never touched."""
     one_way_in(entry, command)
+    from otel_agent_replay.export.rules_file import redaction_of
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.export.unsealed import load_run
-    from otel_agent_replay.replay.fork import ForkPlan
-    from otel_agent_replay.replay.launch_continued import continue_command, entry_command
+    from otel_agent_replay.replay.enclosed import Enclosure
+    from otel_agent_replay.replay.fork import ForkPlan, model_endpoints
+    from otel_agent_replay.replay.launch_continued import entry_command, fork_command
+    from otel_agent_replay.replay.limits import Limits
+    from otel_agent_replay.replay.scrub import read_env_file
+    from otel_agent_replay.settings import Settings
 
     plan = ForkPlan.from_arguments(at, settings=settings, results=results, message=message, seed=seed, read=_text_of)
-    with tempfile.TemporaryDirectory(prefix="agent-replay-") as folder:
-        path = Path(folder) / "plan.json"
-        plan.write(path)
-        report = continue_command(
-            load_run(lake, run, facts=False).run,
-            entry_command(entry) if entry is not None else command,
-            lake=lake,
-            mode="fork",
-            options={
-                "PLAN": str(path),
-                "MAX_STEPS": str(max_steps or ""),
-                "ISOLATE": "true" if isolate else "",
-                "ALLOW": ",".join(allow),
-            },
-            timeout_s=timeout,
-        )
+    origin = load_run(lake, run, facts=False)
+    enclosure = Enclosure(
+        lake=lake,
+        isolate=isolate,
+        allow=[*allow, *(one for one in model_endpoints(origin) if one not in allow)],
+        allow_write=allow_write,
+        timeout_s=timeout,
+        limits=Limits.parse(limits),
+        identity={} if env_file is None else read_env_file(env_file),
+        redaction=redaction_of(Settings.load({"lake": lake})),
+    )
+    argv = entry_command(entry) if entry is not None else command
+    report = fork_command(origin.run, argv, plan, enclosure=enclosure, max_steps=max_steps or 0)
     seal(lake)
     tell(report, as_json=as_json)
 

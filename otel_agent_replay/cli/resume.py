@@ -40,14 +40,15 @@ def resume(
     one_way_in(entry, command)
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.export.unsealed import load_run
-    from otel_agent_replay.replay.launch_continued import continue_command, entry_command
+    from otel_agent_replay.replay.launch_continued import entry_command, resume_command
 
-    report = continue_command(
+    report = resume_command(
         load_run(lake, run, facts=False).run,
         entry_command(entry) if entry is not None else command,
         lake=lake,
-        mode="resume",
-        options={"CHANGED": "true" if changed else "", "LEDGER": ledger or "", "MAX_STEPS": str(max_steps or "")},
+        ledger=ledger or "",
+        changed=changed,
+        max_steps=max_steps or 0,
         timeout_s=timeout,
     )
     seal(lake)

@@ -62,7 +62,7 @@ def activate(settings: ReplaySettings, recording: Recording) -> ReplayRuns:
     walls = Walls(settings)
     walls.put_up_first()
     recordings, target = _recordings(settings)
-    _restore_client_environment(target)
+    restore_client_environment(target)
     silence()
     watch = LimitWatch(Limits.parse(settings.limits))
     watch.install()
@@ -112,7 +112,7 @@ def _recordings(settings: ReplaySettings) -> tuple[list[RecordedRun], RecordedRu
     return [target if one == run_id else lake.load(one) for one in siblings], target
 
 
-def _restore_client_environment(target: RecordedRun) -> None:
+def restore_client_environment(target: RecordedRun) -> None:
     """Give the model clients what they read when the run was recorded; a secret's place is held by a word."""
     for name, value in Tape(target).client_environment().items():
         if value is not None:

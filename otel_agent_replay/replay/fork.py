@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from otel_agent_replay.boundary.session import Answerer, RequestRewriter
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.model import AnswerSource, RecordedRun
+from otel_agent_replay.model import AnswerSource, Kind, RecordedRun
 from otel_agent_replay.protocols.request_edits import RequestEdits
 from otel_agent_replay.replay.by_arguments import ByArguments
 from otel_agent_replay.replay.continued import EditedAnswers
@@ -119,3 +120,14 @@ class PreparedFork:
             for step in self.plan.results
         ]
         return lines or [f"nothing but that it runs on from step {self.at} by itself"]
+
+
+def model_endpoints(origin: RecordedRun) -> list[str]:
+    """Return the endpoints (`host:port`) that the run's model calls went to: a fork asks the model there."""
+    found = []
+    for node in origin.nodes:
+        head = node.call.head if node.kind is Kind.MODEL and node.call is not None else None
+        parts = urlsplit(head.url) if head is not None else None
+        if parts is not None and parts.hostname:
+            found.append(f"{parts.hostname}:{parts.port or (80 if parts.scheme == 'http' else 443)}")
+    return list(dict.fromkeys(found))

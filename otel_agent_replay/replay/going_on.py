@@ -13,18 +13,16 @@ from typing import Protocol
 from otel_agent_replay.errors import AgentReplayError, CannotJudge
 from otel_agent_replay.model import CaptureLevel, RecordedRun, RunStatus
 from otel_agent_replay.payload.redaction import Redaction
-from otel_agent_replay.replay.child import ENTRY_MODULE
+from otel_agent_replay.replay.child import ENTRY_MODULE, restore_client_environment
 from otel_agent_replay.replay.continued_report import ContinuedReport
 from otel_agent_replay.replay.continued_runs import ContinuedRuns, ForkRoute, Recording
+from otel_agent_replay.replay.silent_exporters import silence
 from otel_agent_replay.replay.stopped import say_shortly
+from otel_agent_replay.replay.walls import Walls, WallSettings
 
 
-class GoingOnSettings(Protocol):
+class GoingOnSettings(WallSettings, Protocol):
     """The options that such a process reads; `settings.Settings` has them."""
-
-    @property
-    def lake(self) -> Path:
-        """The folder of the lake."""
 
     @property
     def mode(self) -> str:
@@ -33,10 +31,6 @@ class GoingOnSettings(Protocol):
     @property
     def run(self) -> str:
         """The run to go on from: an id or a unique prefix."""
-
-    @property
-    def report(self) -> Path | None:
-        """Where the report goes."""
 
     @property
     def plan(self) -> Path | None:
@@ -60,6 +54,10 @@ def go_on(
     `settings.report` whenever the wanted run ends, and again at exit. Raises RecordingError, CannotJudge or
     ConfigurationError; the caller must then end the process.
     """
+    walls = None
+    if settings.mode == "fork":
+        walls = Walls(settings)
+        walls.put_up_first()
     recordings = load(settings.lake, settings.run)
     target = recordings[0]
     if ENTRY_MODULE in sys.orig_argv:
@@ -67,7 +65,10 @@ def go_on(
     if settings.mode == "resume" and target.run.status is RunStatus.OK:
         raise CannotJudge(f"run {target.run.run_id.hex()} has finished: there is nothing to resume. Fork it instead")
     recordings.sort(key=lambda recorded: recorded.run.ordinal)
-    reporter = _Reporter(settings.report)
+    if walls is not None:
+        restore_client_environment(target)
+        silence()
+    reporter = _Reporter(settings.report, walls)
     runs = ContinuedRuns(
         recordings,
         target=target.run.run_id,
@@ -75,9 +76,12 @@ def go_on(
         redaction=redaction,
         changed=settings.changed,
         plan=_prepared(settings, target),
+        starting=None if walls is None else walls.forbid_exec,
         reported=reporter.write,
     )
     reporter.runs = runs
+    if walls is not None:
+        walls.put_up(runs.refused)
     say_shortly()
     atexit.register(reporter.write)
     return runs
@@ -96,8 +100,9 @@ def _prepared(settings: GoingOnSettings, target: RecordedRun) -> ForkRoute | Non
 class _Reporter:
     """Writes the report. A forked child writes nothing."""
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, walls: Walls | None) -> None:
         self._path = path
+        self._walls = walls
         self._process = os.getpid()
         self.runs: ContinuedRuns | None = None
 
@@ -105,7 +110,10 @@ class _Reporter:
         if self._path is None or self.runs is None or os.getpid() != self._process:
             return
         try:
-            self.runs.report().write(self._path)
+            report = self.runs.report()
+            if self._walls is not None:
+                report = replace(report, fences=self._walls.standing())
+            report.write(self._path)
         except OSError as error:
             sys.stderr.write(f"agent-replay: the report could not be written to {self._path}: {error}\n")
 

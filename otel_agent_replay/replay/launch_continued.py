@@ -1,4 +1,7 @@
-"""Starting a process that resumes or forks a run, and reading its report."""
+"""Starting a process that resumes or forks a run, and reading its report.
+
+A resumption is production's own work: it keeps its environment and may go anywhere. A fork is a replay, behind walls.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,11 @@ from pathlib import Path
 
 from otel_agent_replay.errors import RecordingError
 from otel_agent_replay.model import Run
+from otel_agent_replay.replay.audit import enter
 from otel_agent_replay.replay.child import ENTRY_MODULE
 from otel_agent_replay.replay.continued_report import ContinuedReport
-from otel_agent_replay.replay.launch import _environment as child_environment
-from otel_agent_replay.replay.launch import _refuse_deaf as refuse_deaf
-from otel_agent_replay.replay.launch import _wait as wait_for
+from otel_agent_replay.replay.enclosed import Enclosure, child_environment, refuse_deaf, wait_for
+from otel_agent_replay.replay.fork import ForkPlan
 from otel_agent_replay.replay.launch import is_process_run
 
 FILE_LEDGER = "file"
@@ -26,44 +29,67 @@ def entry_command(entry: str) -> list[str]:
     return [sys.executable, "-m", ENTRY_MODULE, entry]
 
 
-def continue_command(
-    recorded: Run,
+def resume_command(
+    run: Run,
     argv: Sequence[str],
     *,
     lake: Path,
-    mode: str,
-    options: Mapping[str, str],
-    timeout_s: float | None,
+    ledger: str = "",
+    changed: bool = False,
+    max_steps: int = 0,
+    timeout_s: float | None = None,
     environment: Mapping[str, str] | None = None,
     directory: Path | None = None,
 ) -> ContinuedReport:
-    """Go on with a recorded run by starting `argv`; return how it went.
+    """Finish a recorded run by starting `argv`; return how it went.
 
-    `mode` is resume or fork; `options` are further AGENT_REPLAY_* options of the process, empty ones left out.
-    `environment` and `directory` are the process's (default: ours). After `timeout_s` it is killed. Raises
-    ConfigurationError for a command that cannot be set up.
+    `ledger` is where effects happen once (default: what the environment says, else a file beside the lake). With
+    `changed` other code or configuration than recorded is accepted; `max_steps` (0: none) aborts the run. After
+    `timeout_s` the process is killed. Raises ConfigurationError for a command that cannot be set up.
     """
     refuse_deaf(argv)
     with tempfile.TemporaryDirectory(prefix="agent-replay-") as folder:
-        path = Path(folder) / "report.json"
-        child = child_environment(recorded, os.environ if environment is None else environment)
+        report = Path(folder) / "report.json"
+        child = child_environment(run, os.environ if environment is None else environment)
+        options = {
+            "MODE": "resume",
+            "RUN": run.run_id.hex(),
+            "LAKE": str(Path(lake).resolve()),
+            "REPORT": str(report),
+            "SEAL": "off",
+            "PROCESS_RUN": _of_process(run, argv),
+            "LEDGER": ledger or child.get("AGENT_REPLAY_LEDGER") or FILE_LEDGER,
+            "CHANGED": "true" if changed else "",
+            "MAX_STEPS": str(max_steps or ""),
+        }
         child.update({f"AGENT_REPLAY_{name}": value for name, value in options.items() if value})
-        child.update(
-            AGENT_REPLAY_MODE=mode,
-            AGENT_REPLAY_RUN=recorded.run_id.hex(),
-            AGENT_REPLAY_LAKE=str(Path(lake).resolve()),
-            AGENT_REPLAY_REPORT=str(path),
-            AGENT_REPLAY_SEAL="off",
-            AGENT_REPLAY_PROCESS_RUN=str(_is_of_process(recorded, argv)).lower(),
-        )
-        if mode == "resume":
-            child.setdefault("AGENT_REPLAY_LEDGER", FILE_LEDGER)
+        enter(lake, "resume", run_id=run.run_id, mode="resume", command=argv)
         status = wait_for(argv, child, directory, timeout_s)
-        return _report(recorded, mode, path, status, timeout_s)
+        return _report(run, "resume", report, status, timeout_s)
 
 
-def _is_of_process(run: Run, argv: Sequence[str]) -> bool:
-    return ENTRY_MODULE not in argv and is_process_run(run)
+def fork_command(
+    run: Run, argv: Sequence[str], plan: ForkPlan, *, enclosure: Enclosure, max_steps: int = 0
+) -> ContinuedReport:
+    """Fork a recorded run by starting `argv` behind the walls of `enclosure`; return how it went.
+
+    Raises ConfigurationError for a command that cannot be set up, CannotJudge where the walls cannot stand.
+    """
+    with tempfile.TemporaryDirectory(prefix="agent-replay-", ignore_cleanup_errors=True) as folder:
+        report, path = Path(folder) / "report.json", Path(folder) / "plan.json"
+        plan.write(path)
+        options = {
+            "REPORT": str(report),
+            "PLAN": str(path),
+            "PROCESS_RUN": _of_process(run, argv),
+            "MAX_STEPS": str(max_steps or ""),
+        }
+        ended = enclosure.run(run, argv, Path(folder), action="fork", mode="fork", options=options)
+        return _report(run, "fork", report, ended.status, enclosure.timeout_s)
+
+
+def _of_process(run: Run, argv: Sequence[str]) -> str:
+    return str(ENTRY_MODULE not in argv and is_process_run(run)).lower()
 
 
 def _report(run: Run, mode: str, path: Path, status: int | None, timeout_s: float | None) -> ContinuedReport:

@@ -26,6 +26,7 @@ from otel_agent_replay.model import (
     Payload,
     Read,
     RecordedRun,
+    SideEffect,
     digest_of,
     make_outcome,
 )
@@ -117,8 +118,8 @@ class _Reads:
 class Tape:
     """One run, ready for playback. Thread-safe. `entries` are its crossings in the order they began.
 
-    With `before_step` the tape ends just before that step begins, as if the process had died there; the steps in
-    `without` are left out of it.
+    With `before_step` the tape ends just before that step begins, as if the process had died there. The steps in
+    `without` are left out of it, and what failed or only read below them.
     """
 
     def __init__(self, recorded: RecordedRun, *, before_step: int | None = None, without: Collection[int] = ()) -> None:
@@ -126,6 +127,7 @@ class Tape:
         self._before_step = before_step
         self._cut = _begin_of(recorded, before_step)
         self._without = frozenset(without)
+        self._without_paths = [node.path for node in recorded.nodes if node.step in self._without]
         self.losses = tuple(recorded.losses)
         self.root: Node | None = None
         self.entries: list[Entry] = []
@@ -190,7 +192,19 @@ class Tape:
         step = node.step
         if step is None:
             return node.sequence > self._cut
+        if self._without and self._is_below_left_out(node):
+            return True
         return step in self._without or (self._before_step is not None and step >= self._before_step)
+
+    def _is_below_left_out(self, node: Node) -> bool:
+        """Whether it is part of a call that is made again, and no write that went well: that is not made again."""
+        if not any(node.path[: len(path)] == path for path in self._without_paths):
+            return False
+        outcome = node.outcome
+        went_well = outcome is not None and outcome.status is OutcomeStatus.OK
+        if went_well and outcome is not None and outcome.head is not None:
+            went_well = outcome.head.status < 400
+        return not went_well or node.side_effect in (SideEffect.NONE, SideEffect.READ)
 
     def numbers(self) -> list[int]:
         """Return every sequence number that the recording uses, sorted: begins, ends and bulk reads."""

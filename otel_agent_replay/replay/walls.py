@@ -115,10 +115,14 @@ class Walls:
         if self._sealed:
             isolation.forbid_exec()
 
+    def standing(self) -> tuple[str, ...]:
+        """Return the walls that stand, and those that were wanted and do not."""
+        first = in_process.NAME if self._kernel else f"{in_process.NAME} only"
+        return (first, *self._kernel, *self._missing)
+
     def told_in(self, verdict: ReplayVerdict) -> ReplayVerdict:
         """Return the verdict with the walls that stood and what they refused."""
-        standing = in_process.NAME if self._kernel else f"{in_process.NAME} only"
-        fences = (standing, *self._kernel, *self._missing)
+        fences = self.standing()
         attempts = tuple(RefusedAttempt(one.what, one.location, one.in_run) for one in self._fence.attempts)
         return replace(verdict, fences=fences, attempts=attempts, closed_sockets=self._closed_sockets)
 
