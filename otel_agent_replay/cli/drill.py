@@ -43,6 +43,7 @@ def drill(lake: Path, kill_at: str, ledger: str, as_json: bool, command: tuple[s
     from otel_agent_replay.capture.drills import killer
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.lake.catalog import Lake
+    from otel_agent_replay.replay.launch_continued import resume_command
     from otel_agent_replay.report.continued_lines import continued_lines
     from otel_agent_replay.report.terminal import print_lines
 

@@ -47,7 +47,7 @@ def test_options_are_read_by_the_settings_alone() -> None:
         "demo/pocket_agent.py",
         "export/sealer.py",
         "replay/child.py",
-        "replay/launch.py",
+        "replay/enclosed.py",
         "replay/launch_continued.py",
         "settings.py",
     }
