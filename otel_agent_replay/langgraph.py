@@ -38,20 +38,25 @@ def checkpoints(run: RecordedRun | str, *, lake: Path | str | None = None) -> li
 def restore(run: RecordedRun | str, at: int | str, saver: Any, *, lake: Path | str | None = None) -> dict[str, Any]:
     """Save a recorded checkpoint, and those before it, in `saver`; return the config from which the graph goes on.
 
-    `at` is a step of the run or an id of LangGraph's. The step of a task's writes ("langgraph.writes") is the
-    checkpoint that they lie beside with the writes made by then: of parallel nodes, those that were done are not run
-    again. Classes in the state must have been imported. Raises ConfigurationError for a place where nothing was saved,
-    CannotJudge for a state that was not kept whole, MissingPayload for one whose bytes were not kept.
+    `at` is a step of the run or an id of LangGraph's. At the step of a task's writes ("langgraph.writes") or of an
+    inner graph's checkpoint, what had been done by then is not done again: of parallel nodes, those that were done.
+    The graph then goes on from the thread's latest checkpoint, so that `saver` may hold nothing of the thread.
+
+    Classes in the state must have been imported. Raises ConfigurationError for a place where nothing was saved and for
+    a saver that holds the thread, CannotJudge for a state that was not kept whole, MissingPayload for one whose bytes
+    were not kept.
 
         config = restore(run, 12, InMemorySaver())
     """
     saves = _saves(run, lake)
     target = saves.at(at)
-    calls = list(saves.calls_to_restore(target))
+    calls, config = list(saves.calls_to_restore(target)), saves.config_at(target)
     with unrecorded():
+        if saves.is_under_way(target) and saver.get_tuple(config) is not None:
+            raise _held(config)
         for method, arguments in calls:
             getattr(saver, method)(*arguments)
-    return saves.config_at(target)
+    return config
 
 
 async def arestore(
@@ -60,11 +65,18 @@ async def arestore(
     """Do the same with a saver that is asynchronous."""
     saves = _saves(run, lake)
     target = saves.at(at)
-    calls = list(saves.calls_to_restore(target))
+    calls, config = list(saves.calls_to_restore(target)), saves.config_at(target)
     with unrecorded():
+        if saves.is_under_way(target) and await saver.aget_tuple(config) is not None:
+            raise _held(config)
         for method, arguments in calls:
             await getattr(saver, f"a{method}")(*arguments)
-    return saves.config_at(target)
+    return config
+
+
+def _held(config: dict[str, Any]) -> ConfigurationError:
+    thread_id = config["configurable"]["thread_id"]
+    return ConfigurationError(f"the saver holds a thread {thread_id!r} already: restore into an empty one")
 
 
 def _saves(run: RecordedRun | str, lake: Path | str | None) -> RecordedSaves:

@@ -6,7 +6,7 @@ holds is `boundary.frameworks.langgraph_state`'s. Nothing of the saver that the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,46 +86,62 @@ class RecordedSaves:
     def calls_to_restore(self, target: RecordedSpan) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Yield the saver's methods to call, each with its arguments, so that it is as it was at `target`.
 
-        Of the writes beside the target itself, those that had been made by then: none when it is a checkpoint.
+        Beside the checkpoints that were reached by then lie the writes that had been made by then; none beside the
+        target itself when it is a checkpoint.
         """
-        key = _key(target)
-        asked_for = {key} if _name(target) == kept.WRITES else set()
-        for one in self._lineage(key):
-            item = self._states[one]
-            yield "put", self._put(item)
+        key, until = _key(target), _step(target)
+        reached = self._reached(target)
+        for one in self._lineage(reached):
+            yield "put", self._put(self._states[one])
             for writes in self._writes.get(one, ()):
-                if one != key or (one in asked_for and _step(writes) <= _step(target)):
+                if one not in reached or (_step(writes) <= until and (one != key or _name(target) == kept.WRITES)):
                     yield "put_writes", self._put_writes(writes)
 
     def config_at(self, target: RecordedSpan) -> dict[str, Any]:
-        """Return the config from which the graph goes on."""
-        thread_id, namespace, checkpoint_id = key = _key(target)
-        config = kept.config_of({"thread_id": thread_id, "checkpoint_ns": namespace, "checkpoint_id": checkpoint_id})
-        around = self._around(key)
-        if around:
-            config["configurable"]["checkpoint_map"] = {**around, namespace: checkpoint_id}
-        return config
+        """Return the config from which the graph goes on.
 
-    def _lineage(self, key: Key) -> list[Key]:
-        """Return the checkpoint, what came before it, and the same of the graphs around its own, oldest first."""
+        It names the checkpoint, unless nodes were under way: LangGraph runs a named checkpoint's nodes all anew, and
+        takes what they had done by then from the latest checkpoint of a thread only.
+        """
+        thread_id, _, checkpoint_id = _key(target)
+        named = None if self.is_under_way(target) else checkpoint_id
+        return kept.config_of({"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": named})
+
+    def is_under_way(self, target: RecordedSpan) -> bool:
+        """Whether nodes had done something by then: wrote, or are graphs that saved a checkpoint of their own."""
+        return _name(target) == kept.WRITES or _key(target)[1] != ""
+
+    def _reached(self, target: RecordedSpan) -> dict[Key, None]:
+        """Return the checkpoints that the graphs were at: the target, and those of graphs around and inside it."""
+        key, until = _key(target), _step(target)
         if key not in self._states:
-            raise CannotJudge(
-                f"the checkpoint {key[2]} of thread {key[0]!r} is not in this run: an earlier run saved it"
-            )
+            raise CannotJudge(f"the checkpoint {key[2]} of thread {key[0]!r} was saved by an earlier run")
+        found = dict.fromkeys([*self._around(key), key])
+        if self.is_under_way(target):
+            latest: dict[tuple[str, str], Key] = {}
+            for one, item in self._states.items():
+                if _step(item) <= until and one[0] == key[0] and set(self._around(one)) & set(found):
+                    latest[one[0], one[1]] = one
+            found.update(dict.fromkeys(one for one in latest.values() if one[1] not in {name for _, name, _ in found}))
+        return found
+
+    def _lineage(self, reached: Iterable[Key]) -> list[Key]:
+        """Return these checkpoints and what came before each, oldest first."""
         found: dict[Key, None] = {}
-        for namespace, checkpoint_id in [*self._around(key).items(), (key[1], key[2])]:
-            here: Key | None = (key[0], namespace, checkpoint_id)
-            while here is not None and here in self._states and here not in found:
-                found[here] = None
-                parent = self._states[here].span.attributes.get(semconv.LANGGRAPH_PARENT_ID)
-                here = None if parent is None else (here[0], here[1], str(parent))
-            if here is not None and here not in self._states:
-                self._may_lack_ancestors(key)
+        for here in reached:
+            one: Key | None = here
+            while one is not None and one in self._states and one not in found:
+                found[one] = None
+                parent = self._states[one].span.attributes.get(semconv.LANGGRAPH_PARENT_ID)
+                one = None if parent is None else (one[0], one[1], str(parent))
+            if one is not None and one not in self._states:
+                self._may_lack_ancestors(here)
         return sorted(found, key=lambda one: one[2])  # LangGraph's ids sort by time
 
-    def _around(self, key: Key) -> Mapping[str, str]:
+    def _around(self, key: Key) -> list[Key]:
+        """Return the checkpoints of the graphs around this one's, which it was saved beside."""
         parents: Mapping[str, str] = self._beside(self._states[key])["metadata"].get("parents") or {}
-        return {name: value for name, value in parents.items() if name != key[1]}
+        return [(key[0], name, one) for name, one in parents.items() if name != key[1]]
 
     def _may_lack_ancestors(self, key: Key) -> None:
         if self._beside(self._states[key])["metadata"].get("counters_since_delta_snapshot"):

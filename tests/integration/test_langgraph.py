@@ -120,8 +120,26 @@ async def main():
             for question in ("where is 7?", "and 8?"):
                 print(json.dumps(await turn(question)))
 
+class Votes(TypedDict):
+    votes: Annotated[list, operator.add]
+
+def voter(name):
+    def vote(state):
+        request = {"model": "m", "messages": [{"role": "tool", "content": name, "tool_call_id": "1"}]}
+        return {"votes": [client.chat.completions.create(**request).choices[0].message.content]}
+    return vote
+
+@replay.agent
+def election():
+    graph = StateGraph(Votes)
+    for name in ("one", "two", "three"):
+        graph.add_node(name, voter(name))
+        graph.add_edge(START, name)
+    return graph.compile(checkpointer=InMemorySaver()).invoke({"votes": []}, {"configurable": {"thread_id": "t-3"}})
+
 print(json.dumps(support("where is 7?")))
 asyncio.run(main())
+print(json.dumps(election()))
 """
 )
 
@@ -152,9 +170,9 @@ def talks(tmp_path_factory):
     return script, [script.load(run) for run in script.runs()], printed
 
 
-@pytest.mark.parametrize("number", range(3))
+@pytest.mark.parametrize("number", range(4))
 def test_a_graph_of_models_and_tools_replays_exactly(talks, number):
-    """Sync, async, and a turn of an older thread: twice in a row, without provider, tool or database."""
+    """Sync, async, a turn of an older thread, parallel nodes: twice in a row, without provider, tool or database."""
     script, runs, _ = talks
     recorded = runs[number]
     looked_up = (script.folder / "looked-up").read_text()
@@ -314,3 +332,57 @@ async def test_a_conversation_goes_on_in_an_asynchronous_saver(talks):
         found = await fresh.aget_tuple(config)
     messages = found.checkpoint["channel_values"]["messages"]
     assert [[one.type, one.content, one.id] for one in messages] == printed[1][0]
+
+
+def test_what_parallel_nodes_wrote_is_in_the_run(talks):
+    """LangGraph saves it from threads that carry nothing; each node's writes are in its run all the same."""
+    _, runs, printed = talks
+    saved = [node.name for node in nodes_of(runs[3], Kind.CHECKPOINT)]
+    assert saved.count("langgraph.writes") == 4
+    assert sorted(printed[3]["votes"]) == ["it says: one", "it says: three", "it says: two"]
+
+
+MAILS = (
+    HEAD
+    + """
+from langgraph.types import Command, interrupt
+
+@replay.tool(side_effect="write", idempotency_key="order")
+def mail(order):
+    with open(os.environ["DONE"], "a") as file:
+        file.write("mail ")
+    return f"mailed {order}"
+
+class Log(TypedDict):
+    log: Annotated[list, operator.add]
+
+def ask(state):
+    return {"log": [mail("o-7"), interrupt("refund too?")]}
+
+@replay.agent
+def desk():
+    graph = StateGraph(Log)
+    graph.add_node("ask", ask)
+    graph.add_edge(START, "ask")
+    graph = graph.compile(checkpointer=InMemorySaver())
+    config = {"configurable": {"thread_id": "t"}}
+    assert graph.invoke({"log": []}, config)["__interrupt__"][0].value == "refund too?"
+    return graph.invoke(Command(resume="yes"), config)["log"]
+
+print(json.dumps(desk()))
+"""
+)
+
+
+def test_code_before_a_question_mails_once(tmp_path):
+    """A node begins anew when its question is answered; a write with a key of its own is made once, by the ledger."""
+    script = Script(tmp_path, MAILS, DONE=str(tmp_path / "done"))
+    ended = script.run(AGENT_REPLAY_LEDGER="file")
+    assert json.loads(ended.stdout) == ["mailed o-7", "yes"]
+    assert (tmp_path / "done").read_text() == "mail "
+    script.seal()
+    (run,) = script.runs()
+    recorded = script.load(run)
+    assert [str(node.source) for node in nodes_of(recorded, Kind.TOOL)] == ["live", "ledger"]
+    assert_same(script.replay(recorded))
+    assert (tmp_path / "done").read_text() == "mail "

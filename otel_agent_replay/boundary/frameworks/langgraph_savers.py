@@ -13,10 +13,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.crossing import Place, current
 from otel_agent_replay.boundary.session import Session, active_for_call
 
 _inside_a_saver: ContextVar[bool] = ContextVar("agent_replay_inside_a_saver", default=False)
+_used: weakref.WeakKeyDictionary[Any, dict[str, tuple[weakref.ref[Session], Place]]] = weakref.WeakKeyDictionary()
+_MOST_USES = 256  # threads of one saver, before those of runs that are over are forgotten
 _of_replays: weakref.WeakKeyDictionary[Session, Any] = weakref.WeakKeyDictionary()
 
 
@@ -30,9 +32,41 @@ def unrecorded() -> Iterator[None]:
         _inside_a_saver.reset(token)
 
 
-def here_outside_a_saver() -> tuple[Session, Place] | None:
-    """Return the session and place that a saver is called from; None outside a run and for a saver's own calls."""
-    return None if _inside_a_saver.get() else active_for_call()
+def here_outside_a_saver(saver: Any, config: Any = None) -> tuple[Session, Place] | None:
+    """Return the session and place that a saver is called from; None outside a run and for a saver's own calls.
+
+    LangGraph saves what parallel nodes wrote from threads that carry nothing: such a call belongs to the run that
+    last used this saver for the thread that `config` names.
+    """
+    if _inside_a_saver.get():
+        return None
+    thread_id = str(((config or {}).get("configurable") or {}).get("thread_id"))
+    if current.get() is None:
+        used = _uses_of(saver).get(thread_id)
+        session = None if used is None else used[0]()
+        if used is not None and session is not None and not session.closed:
+            return session, used[1]
+    here = active_for_call()
+    if here is not None and config is not None:
+        _note_use(saver, thread_id, here)
+    return here
+
+
+def _uses_of(saver: Any) -> dict[str, tuple[weakref.ref[Session], Place]]:
+    try:
+        return _used.setdefault(saver, {})
+    except TypeError:  # a saver that can be neither hashed nor referred to: nothing is remembered of it
+        return {}
+
+
+def _note_use(saver: Any, thread_id: str, here: tuple[Session, Place]) -> None:
+    uses = _uses_of(saver)
+    if len(uses) >= _MOST_USES and thread_id not in uses:
+        for name, (session, _) in list(uses.items()):
+            known = session()
+            if known is None or known.closed:
+                uses.pop(name, None)
+    uses[thread_id] = (weakref.ref(here[0]), here[1])
 
 
 def lives_here(saver: Any) -> bool:

@@ -5,7 +5,8 @@ Owns what is recorded of it and who is written to. That the saver is called at a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Protocol
@@ -121,6 +122,33 @@ class SavedWrites:
     def doubts(self) -> list[str]:
         """Return nothing: the graph goes on from the checkpoint that the writes lie beside, without this task."""
         return []
+
+
+class SavedChange:
+    """What a saver is asked to do with what it holds: delete, copy or prune threads. No place to go on from."""
+
+    def __init__(self, method: str, function: Callable[..., Any], args: Any, options: Any) -> None:
+        self.name = f"langgraph.{method}"
+        self._function = function
+        self._args = args
+        self._options = options
+
+    def state(self) -> Any:
+        """Return the arguments by name."""
+        named = inspect.signature(self._function).bind(*self._args, **self._options).arguments
+        return dict(list(named.items())[1:])
+
+    def beside(self) -> Any:
+        """Return nothing: the arguments are all."""
+        return None
+
+    def facts(self) -> dict[str, Any]:
+        """Return nothing more."""
+        return {}
+
+    def doubts(self) -> list[str]:
+        """Return why it is no place to go on from."""
+        return ["threads were changed, no state was saved"]
 
 
 def _of_thread(ids: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,448 @@
+"""LangGraph's savers inside a run: each works as it does outside, and what it saves and loads is recorded."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import operator
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, TypedDict
+
+import pytest
+
+from otel_agent_replay import langgraph as ours
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary import frameworks
+from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.policy import FORK
+from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.errors import CannotJudge, ReplayDeparture
+from otel_agent_replay.model import Kind, Node, RecordedRun, RecordedSpan, Run, Span
+from otel_agent_replay.payload.redaction import Redaction
+from tests.support.tape_session import MemoryObserver, recording, replaying
+
+pytest.importorskip("langgraph")
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Command, Send, interrupt
+
+AT = {"configurable": {"thread_id": "t"}}
+
+
+@pytest.fixture(autouse=True)
+def _hooked():
+    frameworks.install()
+    yield
+    frameworks.uninstall()
+
+
+class Log(TypedDict, total=False):
+    log: Annotated[list, operator.add]
+    item: str
+
+
+def node(name):
+    return lambda state: {"log": [name]}
+
+
+def line(saver):
+    graph = StateGraph(Log)
+    graph.add_sequence([(name, node(name)) for name in "abc"])
+    graph.add_edge(START, "a")
+    return graph.compile(checkpointer=saver)
+
+
+class InMemory:
+    """Both ways to ask the saver in memory."""
+
+    lasting = False
+
+    def __init__(self, is_async):
+        self.is_async = is_async
+
+    @contextmanager
+    def running(self) -> Iterator:
+        yield lambda use: asyncio.run(use(InMemorySaver()))
+
+
+class Sqlite:
+    """The two savers of SQLite, one for each way."""
+
+    lasting = True
+
+    def __init__(self, is_async):
+        self.is_async = is_async
+
+    @contextmanager
+    def running(self) -> Iterator:
+        if self.is_async:
+
+            async def within(use):
+                async with AsyncSqliteSaver.from_conn_string(":memory:") as saver:
+                    return await use(saver)
+
+            yield lambda use: asyncio.run(within(use))
+        else:
+            connection = sqlite3.connect(":memory:", check_same_thread=False)
+            yield lambda use: asyncio.run(use(SqliteSaver(connection)))
+            connection.close()
+
+
+SAVERS = [pytest.param(kind(is_async), id=f"{kind.__name__}-{'async' if is_async else 'sync'}")
+          for kind in (InMemory, Sqlite) for is_async in (False, True)]  # fmt: skip
+
+
+async def everything(kind, saver):
+    """Save, load, list, copy and delete; return what a user sees of it, ids and times left out."""
+    graph, seen = line(saver), []
+    if kind.is_async:
+        seen.append(await graph.ainvoke({"log": ["q"]}, AT))
+        seen.append((await graph.aget_state(AT)).values)
+        seen.append([(one.next, one.values) async for one in graph.aget_state_history(AT)])
+        await graph.aupdate_state(AT, {"log": ["edited"]}, as_node="a")
+        seen.append((await graph.aget_state(AT)).next)
+        seen.append(await graph.ainvoke(None, AT))
+        seen.append([one.metadata["step"] async for one in saver.alist(AT, limit=2)])
+        seen.append([one.metadata["step"] async for one in saver.alist(AT, filter={"source": "update"})])
+        await saver.adelete_thread("t")
+        seen.append(await saver.aget_tuple(AT))
+    else:
+        seen.append(graph.invoke({"log": ["q"]}, AT))
+        seen.append(graph.get_state(AT).values)
+        seen.append([(one.next, one.values) for one in graph.get_state_history(AT)])
+        graph.update_state(AT, {"log": ["edited"]}, as_node="a")
+        seen.append(graph.get_state(AT).next)
+        seen.append(graph.invoke(None, AT))
+        seen.append([one.metadata["step"] for one in saver.list(AT, limit=2)])
+        seen.append([one.metadata["step"] for one in saver.list(AT, filter={"source": "update"})])
+        saver.delete_thread("t")
+        seen.append(saver.get_tuple(AT))
+    assert isinstance(saver, BaseCheckpointSaver)
+    clone = copy.copy(saver)
+    assert type(clone) is type(saver)
+    assert clone is not saver
+    return seen
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+def test_a_saver_works_in_a_run_as_outside(kind):
+    """Saved, loaded, listed, edited, continued, deleted: the same inside a run, and in its replay without the saver."""
+    with kind.running() as run:
+        outside = run(lambda saver: everything(kind, saver))
+    with recording() as observer, kind.running() as run:
+        inside = run(lambda saver: everything(kind, saver))
+    assert inside == outside
+    assert not observer.losses
+    with replaying(observer.exchanges) as (tape, again), kind.running() as run:
+        replayed = run(lambda saver: everything(kind, saver))
+    assert replayed == outside
+    assert not tape.left
+    assert not again.losses
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+def test_each_save_is_recorded_once(kind):
+    """An asynchronous method that is made of the other one, or the reverse, makes one checkpoint, not two."""
+
+    async def use(saver):
+        return await line(saver).ainvoke({"log": []}, AT) if kind.is_async else line(saver).invoke({"log": []}, AT)
+
+    with recording() as observer, kind.running() as run:
+        run(use)
+    saved = [one for one in observer.exchanges if one.call.kind is Kind.CHECKPOINT]
+    assert sorted(one.call.name for one in saved) == ["langgraph"] * 5 + ["langgraph.writes"] * 4
+    ids = [one.call.attributes[semconv.LANGGRAPH_CHECKPOINT_ID] for one in saved if one.call.name == "langgraph"]
+    assert len(set(ids)) == 5
+
+
+def test_outside_a_run_nothing_is_recorded_and_unhooked_classes_are_as_they_were():
+    """A service that records nothing gets LangGraph's own methods' results; without hooks, its own methods."""
+    assert line(InMemorySaver()).invoke({"log": ["q"]}, AT) == {"log": ["q", "a", "b", "c"]}
+    put = InMemorySaver.put
+    frameworks.uninstall()
+    assert InMemorySaver.put is not put
+    assert InMemorySaver.put is put.__wrapped__
+
+
+def test_a_saver_of_ones_own_is_recorded_too():
+    """A subclass defined later, one that wraps another saver's methods, and one whose methods come from a mix-in."""
+
+    class Loud(InMemorySaver):
+        def put(self, config, checkpoint, metadata, new_versions):
+            self.heard = True
+            return super().put(config, checkpoint, metadata, new_versions)
+
+    class Methods:
+        def put(self, config, checkpoint, metadata, new_versions):
+            return InMemorySaver.put(self, config, checkpoint, metadata, new_versions)
+
+    class Mixed(Methods, InMemorySaver):
+        pass
+
+    for made in (Loud, Mixed):
+        with recording() as observer:
+            line(made()).invoke({"log": []}, AT)
+        assert [one.call.name for one in observer.exchanges].count("langgraph") == 5
+
+
+def test_a_failure_of_ours_never_reaches_the_graph(monkeypatch):
+    """A checkpoint that cannot be taken down is saved by LangGraph all the same, and counted as a loss."""
+    monkeypatch.setattr("otel_agent_replay.boundary.frameworks.langgraph_state.state_of", lambda checkpoint: 1 / 0)
+    saver = InMemorySaver()
+    with recording() as observer:
+        assert line(saver).invoke({"log": ["q"]}, AT) == {"log": ["q", "a", "b", "c"]}
+    assert len(list(saver.list(AT))) == 5
+    assert len(observer.losses) >= 5
+    saved = [one.call for one in observer.exchanges if one.call.name == "langgraph"]
+    assert not any(call.attributes[semconv.CHECKPOINT_RESUMABLE] for call in saved)
+
+
+def test_a_saver_that_fails_fails_in_the_replay_too():
+    """Its error is raised as it was, and is again from the tape."""
+
+    class Broken(InMemorySaver):
+        def put(self, config, checkpoint, metadata, new_versions):
+            raise TimeoutError("database gone")
+
+    with recording() as observer, pytest.raises(TimeoutError, match="database gone"):
+        line(Broken()).invoke({"log": []}, AT)
+    with replaying(observer.exchanges), pytest.raises(TimeoutError, match="database gone"):
+        line(InMemorySaver()).invoke({"log": []}, AT)
+
+
+def test_another_state_departs():
+    """A node that gives something else is noticed at the checkpoint of its step."""
+    with recording() as observer:
+        line(InMemorySaver()).invoke({"log": ["q"]}, AT)
+    with replaying(observer.exchanges), pytest.raises(ReplayDeparture):
+        line(InMemorySaver()).invoke({"log": ["other"]}, AT)
+
+
+def branching(saver):
+    """A graph with parallel nodes, a join, a deferred node, sends and an end."""
+    graph = StateGraph(Log)
+    for name in ("start", "left", "right", "joined", "late", "each"):
+        graph.add_node(name, node(name), defer=name == "late")
+    graph.add_edge(START, "start")
+    graph.add_edge("start", "left")
+    graph.add_edge("start", "right")
+    graph.add_edge(["left", "right"], "joined")
+    graph.add_edge("left", "late")
+    graph.add_conditional_edges("joined", lambda state: [Send("each", {"item": one}) for one in "xy"], ["each"])
+    graph.add_edge("late", END)
+    return graph.compile(checkpointer=saver)
+
+
+def test_what_comes_next_is_what_langgraph_says():
+    """The nodes that a checkpoint is said to be followed by are those of LangGraph's own state, at every super-step."""
+    saver = InMemorySaver()
+    graph = branching(saver)
+    with recording() as observer:
+        graph.invoke({"log": []}, AT, durability="sync")
+    said = {
+        one.call.attributes[semconv.LANGGRAPH_CHECKPOINT_ID]: one.call.attributes[semconv.LANGGRAPH_NEXT]
+        for one in observer.exchanges
+        if one.call.name == "langgraph"
+    }
+    theirs = {}
+    for found in saver.list(AT):
+        state = graph.get_state(found.config)
+        theirs[found.checkpoint["id"]] = sorted(set(state.next))
+    assert said == theirs
+    assert {name for following in theirs.values() for name in following} >= {"late", "each", "joined", "__start__"}
+
+
+@contextmanager
+def forking() -> Iterator[MemoryObserver]:
+    """Run the enclosed code as a fork beyond its step."""
+    observer = MemoryObserver()
+    session = Session(run_id=b"f" * 16, root=Place.root("agent"), mode=FORK, observer=observer, redaction=Redaction())
+    session.open()
+    try:
+        with session.entered():
+            yield observer
+    finally:
+        session.close()
+
+
+def test_a_fork_leaves_a_lasting_saver_alone():
+    """It begins with what the service's saver holds, sees what it saves itself, and writes none of it there."""
+    saver = SqliteSaver(sqlite3.connect(":memory:", check_same_thread=False))
+    graph = line(saver)
+    graph.invoke({"log": ["q"]}, AT)
+    before = [one.checkpoint["id"] for one in saver.list(None)]
+    with forking():
+        assert graph.get_state(AT).values == {"log": ["q", "a", "b", "c"]}
+        assert graph.invoke({"log": ["more"]}, AT) == {"log": ["q", "a", "b", "c", "more", "a", "b", "c"]}
+        seen = [one.values["log"][-1:] for one in graph.get_state_history(AT) if one.values]
+        assert seen[0] == ["c"]
+        assert len(seen) == 10
+        saver.delete_thread("t")
+    assert [one.checkpoint["id"] for one in saver.list(None)] == before
+    assert saver.get_tuple(AT).checkpoint["channel_values"]["log"] == ["q", "a", "b", "c"]
+    saver.conn.close()
+
+
+def recorded_run(observer):
+    """What a memory session recorded, as a run that can be loaded: a span for each exchange."""
+    spans, payloads = [], {}
+    for step, one in enumerate(observer.exchanges, start=1):
+        for payload in (one.call.request, one.outcome.result):
+            if payload is not None:
+                payloads[payload.digest] = payload.data
+        node = Node(
+            b"r" * 16, one.call.kind, one.call.name, ("run:agent#0", f"{one.call.kind.value}:{one.call.name}#{step}"),
+            sequence=step, step=step, call=one.call, outcome=one.outcome,
+        )  # fmt: skip
+        span = Span(b"t" * 16, step.to_bytes(8, "big"), one.call.name, step, step, attributes=one.call.attributes)
+        spans.append(RecordedSpan(span, node))
+    return RecordedRun(Run(b"r" * 16, b"t" * 16, b"s" * 8, "agent", 1), spans, payloads.get)
+
+
+def test_sends_and_joins_are_restored():
+    """A graph goes on between a join and the nodes that were sent for, with what each was sent."""
+    done = []
+
+    def graph_of(saver):
+        graph = branching(saver)
+        done.clear()
+        return graph
+
+    saver = InMemorySaver()
+    with recording() as observer:
+        whole = graph_of(saver).invoke({"log": []}, AT)
+    recorded = recorded_run(observer)
+    place = next(one for one in ours.checkpoints(recorded) if "each" in (one.next or ()))
+    fresh = InMemorySaver()
+    config = ours.restore(recorded, place.step, fresh)
+    restored = graph_of(fresh)
+    assert sorted(task.name for task in restored.get_state(config).tasks) == ["each", "each", "late"]
+    assert restored.invoke(None, config) == whole
+
+
+def test_parallel_nodes_that_were_done_are_not_run_again():
+    """One of three failed: restored with the writes of the other two, only the one that failed is run."""
+    done, fails = [], [True]
+
+    def noted(name):
+        def run(state):
+            if name == "right" and fails:
+                raise ValueError("not now")
+            done.append(name)
+            return {"log": [name]}
+
+        return run
+
+    def graph_of(saver):
+        graph = StateGraph(Log)
+        for name in ("left", "middle", "right"):
+            graph.add_node(name, noted(name))
+            graph.add_edge(START, name)
+        return graph.compile(checkpointer=saver)
+
+    with recording() as observer, pytest.raises(ValueError, match="not now"):
+        graph_of(InMemorySaver()).invoke({"log": ["q"]}, AT)
+    assert sorted(done) == ["left", "middle"]
+    recorded = recorded_run(observer)
+    last = max(item.node.step for item in recorded.spans if item.node.name == "langgraph.writes")
+    done.clear()
+    fails.clear()
+    fresh = InMemorySaver()
+    config = ours.restore(recorded, last, fresh)
+    assert sorted(graph_of(fresh).invoke(None, config)["log"]) == ["left", "middle", "q", "right"]
+    assert done == ["right"]
+
+
+def asking(saver, sent):
+    """A graph whose node sends a mail, then asks a person."""
+
+    def mail(state):
+        sent.append("mail")
+        return {"log": [interrupt({"question": "really?"})]}
+
+    graph = StateGraph(Log)
+    graph.add_node("mail", mail)
+    graph.add_edge(START, "mail")
+    return graph.compile(checkpointer=saver)
+
+
+def test_a_question_to_a_person_is_restored():
+    """The graph that stopped to ask is restored with its question, and goes on with the answer."""
+    with recording() as observer:
+        stopped = asking(InMemorySaver(), []).invoke({"log": []}, AT)
+    recorded = recorded_run(observer)
+    last = max(item.node.step for item in recorded.spans if item.node.name == "langgraph.writes")
+    fresh, sent = InMemorySaver(), []
+    config = ours.restore(recorded, last, fresh)
+    graph = asking(fresh, sent)
+    (question,) = graph.get_state(config).interrupts
+    assert question == stopped["__interrupt__"][0]
+    assert graph.invoke(Command(resume="yes"), {"configurable": {"thread_id": "t"}}) == {"log": ["yes"]}
+
+
+def test_a_graph_inside_a_graph_goes_on_where_it_was():
+    """A checkpoint of an inner graph is restored with those of the graph around it."""
+    done = []
+
+    def noted(name):
+        def run(state):
+            done.append(name)
+            return {"log": [name]}
+
+        return run
+
+    def graph_of(saver):
+        inner = StateGraph(Log)
+        inner.add_sequence([(name, noted(name)) for name in ("one", "two", "three")])
+        inner.add_edge(START, "one")
+        outer = StateGraph(Log)
+        outer.add_sequence([("before", noted("before")), ("inner", inner.compile()), ("after", noted("after"))])
+        outer.add_edge(START, "before")
+        return outer.compile(checkpointer=saver)
+
+    with recording() as observer:
+        whole = graph_of(InMemorySaver()).invoke({"log": []}, AT)
+    recorded = recorded_run(observer)
+    place = next(one for one in ours.checkpoints(recorded) if one.checkpoint_ns and one.next == ("three",))
+    done.clear()
+    fresh = InMemorySaver()
+    config = ours.restore(recorded, place.step, fresh)
+    assert graph_of(fresh).invoke(None, config) == whole
+    assert done == ["three", "after"]
+
+
+def test_a_state_that_was_masked_is_not_restored():
+    """A secret in the state is masked in the recording, which makes the checkpoint no place to go on from."""
+    with recording() as observer:
+        line(InMemorySaver()).invoke({"log": [{"password": "hunter2"}]}, AT)
+    recorded = recorded_run(observer)
+    place = ours.checkpoints(recorded)[1]
+    assert not place.resumable
+    with pytest.raises(CannotJudge, match="something in the state was masked"):
+        ours.restore(recorded, place.step, InMemorySaver())
+
+
+class Odd:
+    """Holds what no codec can take."""
+
+    def __init__(self):
+        self.socket = object()
+
+
+def test_a_state_that_is_not_kept_whole_is_not_restored():
+    """The reason is in the checkpoint, and the error names what was lost."""
+    with recording() as observer:
+        saver = InMemorySaver(serde=JsonPlusSerializer(pickle_fallback=True))
+        line(saver).invoke({"log": [Odd()]}, AT)
+    recorded = recorded_run(observer)
+    place = ours.checkpoints(recorded)[1]
+    assert place.unsafe_reasons == ("the state could not be kept whole",)
+    with pytest.raises(CannotJudge, match="Odd"):
+        ours.restore(recorded, place.step, InMemorySaver())
