@@ -15,11 +15,11 @@ from typing import Any
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.http_call import SentRequest, call_of, protocol_of
 from otel_agent_replay.boundary.http_faults import answers_first, may_go_live, report, stop
-from otel_agent_replay.boundary.http_rewrite import Revision
+from otel_agent_replay.boundary.http_rewrite import revision_of
 from otel_agent_replay.boundary.http_served import Served
 from otel_agent_replay.boundary.http_tap import ResponseTap, finish_abandoned
 from otel_agent_replay.boundary.session import Session, active_for_call, opens_implicit_runs
-from otel_agent_replay.errors import ReplayInterrupt
+from otel_agent_replay.errors import AgentReplayError, ReplayInterrupt
 from otel_agent_replay.model import Kind
 
 __all__ = [
@@ -68,8 +68,7 @@ def begin_exchange(here: Here, describe: Callable[..., SentRequest], *what: Any)
     try:
         request = describe(*what)
         call, protocol = call_of(session.redaction, request, facts=session.observer.wants_facts)
-        edits = session.edits
-        revision = None if edits is None else Revision(session, edits, protocol, request)
+        revision = revision_of(session, place, call, protocol, request)
         crossing = session.begin(call, place, revise=revision)
         answer = crossing.answer
         if answer is None:
@@ -77,6 +76,8 @@ def begin_exchange(here: Here, describe: Callable[..., SentRequest], *what: Any)
                 return ResponseTap(crossing, protocol, request, began_ns)
             return ResponseTap(crossing, protocol, revision.request, began_ns, edited=True)
         return Served(crossing, answer.outcome)
+    except AgentReplayError:
+        raise  # the ledger's word, not a defect: the call must not be made
     except Exception as error:
         if may_go_live(session) and session.edits is None:
             report(session, "recording an HTTP call", error)

@@ -1,4 +1,4 @@
-"""A model request that goes live with a change: what is sent and recorded is the changed one.
+"""A request that goes live with a change: what is sent and recorded is the changed one.
 
 Asked only after every source that knows the original request had its turn. A request that cannot be changed as
 wanted is not sent at all: an answer to the unchanged one would pass for an answer to the other.
@@ -9,14 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.effects import key_above
 from otel_agent_replay.boundary.http_call import SentRequest, call_of, header
 from otel_agent_replay.boundary.http_coding import codings_of, decoded_chunks
 from otel_agent_replay.boundary.http_faults import stop
 from otel_agent_replay.boundary.session import RequestRewriter, Session
 from otel_agent_replay.errors import ConfigurationError, ReplayInterrupt
-from otel_agent_replay.model import Call
+from otel_agent_replay.model import Call, Kind, SideEffect
 from otel_agent_replay.protocols.edit import changed_members
 from otel_agent_replay.protocols.protocol import Protocol
+
+IDEMPOTENCY_KEY = "Idempotency-Key"
+"""The header that payment services and many others take a key in (IETF draft-ietf-httpapi-idempotency-key-header)."""
 
 _OF_THE_BODY = frozenset({"content-md5", "content-digest", "repr-digest", "digest"})
 """Headers that hold a digest of the body; a changed one goes without."""
@@ -70,6 +74,42 @@ class Revision:
         self.request = sent
         self.changed = True
         return revised
+
+
+class KeyHeader:
+    """The idempotency key of the tool that makes a request, put into its headers. Used like `Revision`.
+
+    The system behind it can then tell a repeat, also where the tool's own code knows of no key.
+    """
+
+    __slots__ = ("_key", "_session", "changed", "request")
+
+    def __init__(self, session: Session, key: str, request: SentRequest) -> None:
+        self._session = session
+        self._key = key
+        self.request = request
+        self.changed = False
+
+    def __call__(self, call: Call, place: Place) -> Call:
+        """Return the call with the key among its headers."""
+        del call, place
+        self.request = replace(self.request, headers=(*self.request.headers, (IDEMPOTENCY_KEY, self._key)))
+        self.changed = True
+        return call_of(self._session.redaction, self.request, facts=self._session.observer.wants_facts)[0]
+
+
+def revision_of(
+    session: Session, place: Place, call: Call, protocol: Protocol | None, request: SentRequest
+) -> Revision | KeyHeader | None:
+    """Return what changes a request on its way out, or None: it goes as it is."""
+    if session.edits is not None:
+        return Revision(session, session.edits, protocol, request)
+    if session.effects is None or call.kind is not Kind.HTTP or call.side_effect is not SideEffect.WRITE:
+        return None
+    key = key_above(place)
+    if not key or call.idempotency_key or request.streamed or request.body is None:
+        return None
+    return KeyHeader(session, key, request)
 
 
 def _headers(headers: tuple[tuple[str, str], ...], size: int, *, unpacked: bool) -> tuple[tuple[str, str], ...]:

@@ -163,6 +163,9 @@ def _put_in(library: _Library, request: Any, edited: SentRequest) -> None:
             del request.headers[name]
     if "Content-Length" in request.headers:
         request.headers["Content-Length"] = fitting["content-length"]
+    for name, value in edited.headers:
+        if name not in request.headers:
+            request.headers[name] = value
 
 
 def _set_content(library: _Library, response: Any, tap: ResponseTap | None, *, unpack: bool) -> None:
