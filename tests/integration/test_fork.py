@@ -1,0 +1,321 @@
+"""Forks: exact to a step, one thing changed, regression from there; the origin is never touched."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import otel_agent_replay as replay
+from otel_agent_replay.boundary.runs import opening_runs
+from otel_agent_replay.cli.main import main
+from otel_agent_replay.errors import ConfigurationError, CrossingRefused
+from otel_agent_replay.export.sealer import seal
+from otel_agent_replay.export.unsealed import load_run
+from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.model import AnswerSource, Kind
+from otel_agent_replay.replay.continued_runs import ContinuedRuns
+from otel_agent_replay.replay.fork import ForkPlan, PreparedFork
+from otel_agent_replay.testing.provider import Reply, ScriptedProvider
+from tests.support import desk_agents
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+class World:
+    """A model that says which request it answers, and a payment service that remembers every write."""
+
+    def __init__(self):
+        self.models, self.writes = [], []
+
+    def model(self, request):
+        body = json.loads(request.body)
+        self.models.append(body)
+        text = f"{body['model']}: {body['messages'][-1]['content'][:20]}"
+        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
+        return Reply.of_json(
+            {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
+        )
+
+    def pay(self, request):
+        self.writes.append(request.body)
+        return Reply.of_json({"paid": True})
+
+
+@pytest.fixture
+def world(monkeypatch):
+    """Two servers, named in the environment; yields what they were asked."""
+    seen = World()
+    with ScriptedProvider(seen.model) as model, ScriptedProvider(seen.pay) as pay:
+        monkeypatch.setenv("MODEL_URL", model.url)
+        monkeypatch.setenv("PAY_URL", pay.url)
+        yield seen
+
+
+@pytest.fixture
+def runtime(tmp_path):
+    """A recording process."""
+    yield replay.configure(lake=tmp_path / "lake", seal="off")
+    replay.shutdown()
+
+
+def recorded(runtime, agent=desk_agents.long):
+    """Record a run and seal it; return it as the lake has it."""
+    agent("17")
+    runtime.journal.rotate()
+    lake = runtime.settings.lake
+    seal(lake)
+    return Lake(lake).load(Lake(lake).runs(limit=1)[0].run.run_id)
+
+
+def forked(runtime, origin, plan, agent=desk_agents.long):
+    """Fork a run in this process; return the fork, and what came of it (its error, or None)."""
+    reports = []
+    runs = ContinuedRuns(
+        [origin],
+        target=origin.run.run_id,
+        recording=runtime.recording,
+        redaction=runtime.redaction,
+        plan=PreparedFork(origin, plan),
+        reported=reports.append,
+    )
+    error = None
+    with opening_runs(runs):
+        try:
+            agent("17")
+        except BaseException as caught:
+            error = caught
+    (report,) = reports
+    return load_run(runtime.settings.lake, report.run_id), report, error
+
+
+def facts(node):
+    """Return what of a node must be the same in a shared prefix."""
+    outcome = node.outcome
+    result = None if outcome is None or outcome.result is None else outcome.result.digest
+    request = None if node.call is None else node.call.digest
+    return node.path, node.kind, node.step, request, result, None if outcome is None else outcome.status
+
+
+def contents(folder):
+    """Return a digest of every file below a folder."""
+    return {
+        path.relative_to(folder): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*.parquet"))
+    }
+
+
+def test_forking_at_every_step_of_a_twenty_step_run_reproduces_the_prefix_exactly(runtime, world):
+    """For each step: what lies before it is the origin's, byte for byte; the origin's files are unchanged."""
+    origin = recorded(runtime)
+    steps = [node for node in origin.nodes if node.step is not None]
+    assert len(steps) == 20
+    before = contents(runtime.settings.lake)
+    for at in range(1, 21):
+        asked = len(world.models)
+        fork, report, error = forked(runtime, origin, ForkPlan.from_arguments(at, settings=["model=new"], read=str))
+        assert error is None
+        assert (report.steps_shared, report.exit_code) == (at - 1, 0)
+        prefix = [facts(node) for node in fork.nodes if node.step is not None and node.step < at]
+        assert prefix == [facts(node) for node in steps if node.step < at]
+        late = [node.step for node in steps if node.kind is Kind.MODEL and node.step >= at]
+        assert [body["model"] for body in world.models[asked:]] == ["new"] * len(late)
+        assert len([node for node in fork.nodes if node.step is not None]) == 20
+    assert contents(runtime.settings.lake) == before
+    runtime.journal.rotate()
+    seal(runtime.settings.lake)
+    after = contents(runtime.settings.lake)
+    assert {path: after[path] for path in before} == before
+
+
+def test_a_fork_shares_its_prefix_and_copies_nothing(runtime, world):
+    """The lake has of a fork only what it did itself; it loads whole, linked to its origin."""
+    origin = recorded(runtime)
+    fork, _, _ = forked(runtime, origin, ForkPlan.from_arguments(16, settings=["model=new"], read=str))
+    runtime.journal.rotate()
+    seal(runtime.settings.lake)
+    lake = Lake(runtime.settings.lake)
+    own = lake.load(fork.run.run_id, whole=False)
+    assert {node.step for node in own.nodes if node.step is not None} == set(range(16, 21))
+    whole = lake.load(fork.run.run_id)
+    assert [node.step for node in whole.nodes if node.step is not None] == list(range(1, 21))
+    assert (whole.run.origin_run_id, whole.run.fork_step, whole.run.mode) == (origin.run.run_id, 16, "fork")
+    assert whole.run.replay
+    told = CliRunner().invoke(
+        main, ["diff", "--lake", str(runtime.settings.lake), origin.run.run_id.hex(), fork.run.run_id.hex()]
+    )
+    assert told.exit_code == 1
+    assert "departs from A at step 16" in told.output
+
+
+def test_a_tools_result_is_edited_and_what_follows_is_live(runtime, world):
+    """With another result at step 2 the later calls see it; the edited step says where its answer came from."""
+    origin = recorded(runtime)
+    plan = ForkPlan.from_arguments(2, results=['2={"order": "x", "cents": ""}'], read=str)
+    fork, report, error = forked(runtime, origin, plan)
+    assert error is None
+    assert report.changes == ("result of step 2: set",)
+    steps = {node.step: node for node in fork.nodes if node.step is not None}
+    assert (steps[1].source, steps[2].source) == (AnswerSource.LIVE, AnswerSource.EDITED)
+    assert fork.payload(steps[3].outcome.result.digest) == b'"wait"'
+    assert steps[2].origin_step == 2
+
+
+def test_the_prompt_and_a_message_are_changed_on_the_way_out(runtime, world):
+    """From the step on the model is asked with the new prompt, and with the message in that conversation."""
+    origin = recorded(runtime)
+    plan = ForkPlan.from_arguments(6, settings=["prompt=Be brief."], message="And hurry.", read=str)
+    asked = len(world.models)
+    fork, _, error = forked(runtime, origin, plan)
+    assert error is None
+    first = world.models[asked]["messages"]
+    assert first[0] == {"role": "system", "content": "Be brief."}
+    assert first[-1]["content"] == "And hurry."
+    kept = next(node for node in fork.nodes if node.step == 6)
+    assert json.loads(fork.payload(kept.call.request.digest))["messages"] == first
+
+
+def test_reads_come_from_the_origin_by_arguments_and_writes_never_happen_again(runtime, world):
+    """Beyond the fork a read with the same arguments is the recording's; a write with others is refused."""
+    origin = recorded(runtime)
+    fork, _, error = forked(runtime, origin, ForkPlan.from_arguments(1, settings=["model=new"], read=str))
+    assert error is None
+    assert {node.source for node in fork.nodes if node.name == "find"} == {AnswerSource.TAPE}
+
+    @replay.agent(name="payer")
+    def payer(order):
+        return desk_agents.refund(order, desk_agents.count(desk_agents.ask(order)))
+
+    origin = recorded(runtime, payer)
+    assert len(world.writes) == 1
+    same, _, error = forked(runtime, origin, ForkPlan.from_arguments(1, read=str), payer)
+    assert error is None
+    assert next(node.source for node in same.nodes if node.name == "refund") is AnswerSource.TAPE
+    other, report, error = forked(
+        runtime, origin, ForkPlan.from_arguments(1, settings=["model=much-newer"], read=str), payer
+    )
+    assert isinstance(error, CrossingRefused)
+    assert (report.exit_code, report.code) == (1, "refused")
+    assert len(world.writes) == 1
+
+
+def test_a_dry_run_takes_the_place_of_a_write_that_is_not_on_the_tape(runtime, world):
+    """A tool that declares a rehearsal is rehearsed in a fork, and the step says so."""
+    rehearsed = []
+
+    @replay.tool(side_effect="write", dry_run=lambda order, cents: rehearsed.append(cents) or {"paid": "would"})
+    def pay(order, cents):
+        return desk_agents.post(os.environ["PAY_URL"], "/refunds", {"cents": cents})
+
+    @replay.agent(name="payer")
+    def payer(order):
+        return pay(order, desk_agents.count(desk_agents.ask(order)))
+
+    origin = recorded(runtime, payer)
+    fork, _, error = forked(runtime, origin, ForkPlan.from_arguments(1, settings=["model=longer"], read=str), payer)
+    assert error is None
+    assert len(rehearsed) == len(world.writes) == 1
+    assert next(node.source for node in fork.nodes if node.name == "pay") is AnswerSource.DRY_RUN
+
+
+def test_a_fork_before_an_approval_asks_again(runtime, world):
+    """An approval before the fork's step is shared, one after it is asked anew, whatever was answered then."""
+    asked = []
+
+    @replay.approval(action="pay")
+    def may(order):
+        asked.append(order)
+        return replay.Approval(granted=True, by="ana")
+
+    @replay.tool(side_effect="write", approval=True, dry_run=lambda order: "rehearsed")
+    def pay(order):
+        return desk_agents.post(os.environ["PAY_URL"], "/refunds", {"order": order})["paid"]
+
+    @replay.agent(name="payer")
+    def payer(order):
+        desk_agents.ask(order)
+        may(order)
+        return pay(order)
+
+    origin = recorded(runtime, payer)
+    assert len(asked) == 1
+    forked(runtime, origin, ForkPlan.from_arguments(3, read=str), payer)
+    assert len(asked) == 1
+    fork, _, error = forked(runtime, origin, ForkPlan.from_arguments(2, read=str), payer)
+    assert error is None
+    assert len(asked) == 2
+    assert next(node.source for node in fork.nodes if node.kind is Kind.APPROVAL) is AnswerSource.WAIT
+    assert len(world.writes) == 1
+
+
+def test_clock_and_draws_go_on_from_the_recording_and_are_the_same_in_every_fork(runtime, world):
+    """Beyond the step the date is the recorded day's and draws come from a seed: two forks ask the same."""
+    origin = recorded(runtime)
+    seen = []
+    for _ in range(2):
+        asked = len(world.models)
+        forked(runtime, origin, ForkPlan.from_arguments(6, settings=["model=new"], read=str))
+        seen.append(world.models[asked:])
+    assert seen[0] == seen[1]
+    assert len(seen[0]) == 3
+
+
+@pytest.mark.parametrize(
+    ("at", "options", "said"),
+    [
+        (0, {}, "from 1 on"),
+        (22, {}, "has 20 steps"),
+        (3, {"results": ["2=1"]}, "exact up to step 3"),
+        (3, {"results": ["3"]}, "STEP=JSON"),
+        (3, {"results": ["3={"]}, "no JSON"),
+        (1, {"results": ["1=1"]}, "is a model call"),
+        (1, {"settings": ["model"]}, "NAME=VALUE"),
+    ],
+)
+def test_a_plan_that_cannot_be_says_why(runtime, world, at, options, said):
+    """A wrong step, result or setting is told before anything runs."""
+    origin = recorded(runtime)
+    with pytest.raises(ConfigurationError, match=said):
+        PreparedFork(origin, ForkPlan.from_arguments(at, **options, read=str))
+
+
+@pytest.mark.parametrize("isolated", [False, True], ids=["in process", "isolated"])
+def test_no_mode_sends_a_write_that_it_should_not(tmp_path, world, isolated):
+    """Parallel tools, a thread's own HTTP, a child process: after the recording the bank sees nothing more."""
+    from otel_agent_replay.replay import isolation
+
+    if isolated and isolation.why_not():
+        pytest.skip(isolation.why_not())
+    lake = str(tmp_path / "lake")
+    agent = [sys.executable, str(ROOT / "tests/support/desk_agents.py"), "writer"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "AGENT_REPLAY_LAKE": lake, "AGENT_REPLAY_SEAL": "off"}
+
+    def run(*words):
+        return subprocess.run(
+            words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+        )
+
+    done = run(*agent)
+    assert done.returncode == 0, done.stderr
+    assert len(world.writes) == 5
+    seal(Path(lake))
+    run_id = next(one.run.run_id.hex() for one in Lake(Path(lake)).runs() if one.run.agent == "writer")
+    command = [sys.executable, "-m", "otel_agent_replay"]
+    wall = ["--isolate"] if isolated else []
+    for words in (
+        ["replay", run_id, *wall],
+        ["fork", run_id, "--at", "1", *wall],
+        ["fork", run_id, "--at", "3", "--set", "model=new", *wall],
+        ["fork", run_id, "--at", "4", "--tool-result", '4={"paid": false}', *wall],
+    ):
+        for way in (["--", *agent], ["--entry", "tests.support.desk_agents:writer"]):
+            told = run(*command, *words, *way)
+            assert told.returncode in (1, 125), told.stdout + told.stderr  # the child process is no part of the tape
+            assert len(world.writes) == 5, (words, told.stdout)
