@@ -164,11 +164,13 @@ class Planted:
 
     def _commands(self, script):
         run, other = self.run.run.run_id.hex(), self.verdict.replay_run_id
+        steps = [node.step for node in self.run.nodes if node.step is not None]
         asked = [
             ["runs"], ["runs", "--json"], ["show", run], ["show", run, "--json"], ["show", run, "--coverage"],
             ["diff", run, other], ["diff", run, other, "--json"], ["verify", run], ["doctor"],
             ["sql", "SELECT * FROM messages"], ["sql", "SELECT * FROM tool_calls"], ["sql", "SELECT * FROM spans"],
-            *(["show", run, "--step", str(step)] for step in range(1, self.run.step_count + 1)),
+            ["sql", "SELECT * FROM checkpoints"],
+            *(["show", run, "--step", str(step)] for step in steps),
         ]  # fmt: skip
         for arguments in asked:
             done = CliRunner().invoke(main, [arguments[0], "--lake", str(script.lake), *arguments[1:]])
