@@ -52,21 +52,18 @@ class SeededReads:
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return the draw, or None for a name that is not made from a seed."""
         if kind is Kind.RANDOM:
-            value: tuple[float | int | str | bytes | None] | None = self._random(name, place, strand)
-        elif kind is Kind.UUID:
-            value = self._uuid(name, place, strand)
-        else:
-            return None
-        return None if value is None else Read(kind, name, value[0], strand, place.next_sequence())
+            drawn = self._random(name, place, strand)
+            return None if drawn is None else Read(kind, name, drawn[0], strand, place.next_sequence())
+        made = self._uuid(name, place, strand) if kind is Kind.UUID else None
+        return None if made is None else Read(kind, name, made, strand, place.next_sequence())
 
     def departed(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:
         """Return the refusal of what neither the seed nor any other source answers."""
         what = call.name if call is not None else read[1] if read is not None else place.name
         return CrossingRefused(place.step, what, "seeded")
 
-    # Values come in a tuple of one: None is a value of its own (`gauss_next`).
-
     def _random(self, name: str, place: Place, strand: str) -> tuple[float | int | bytes | None] | None:
+        """Return the draw in a tuple of one, since None is a value of its own; None for an unknown name."""
         if name in ("random.random", "random.Random.random"):
             return (self._number(53, name, place, strand) / (1 << 53),)
         if name == "random.Random":
@@ -97,9 +94,9 @@ class SeededReads:
         words[3] |= 0x80  # a twister must not be all zero
         return (bytes(words) + _TAIL.pack(_WORDS, 0, 0.0),)
 
-    def _uuid(self, name: str, place: Place, strand: str) -> tuple[str] | None:
+    def _uuid(self, name: str, place: Place, strand: str) -> str | None:
         if name == "uuid.uuid4":
-            return (str(uuid.UUID(bytes=self._bytes(16, name, place, strand), version=4)),)
+            return str(uuid.UUID(bytes=self._bytes(16, name, place, strand), version=4))
         if self._now_ns is None or name not in ("uuid.uuid1", "uuid.uuid6", "uuid.uuid7"):
             return None
         moment = self._moment(self._now_ns())
@@ -107,17 +104,16 @@ class SeededReads:
         if name == "uuid.uuid7":
             # RFC 9562, 5.7: 48 bits of milliseconds, then chance.
             chance = self._number(12, name, place, strand)
-            return (_uuid_of((moment // 10_000) << 80 | 0x7 << 76 | chance << 64 | 0b10 << 62 | low),)
-        node = (
-            int.from_bytes(self._made(6, ("uuid.node",)), "big") | 1 << 40
-        )  # the bit of a node that is no network card
+            return _uuid_of((moment // 10_000) << 80 | 0x7 << 76 | chance << 64 | 0b10 << 62 | low)
+        # The bit says that the node is no network card's.
+        node = int.from_bytes(self._made(6, ("uuid.node",)), "big") | 1 << 40
         low = (low >> 48) << 48 | node
         ticks = moment + _GREGORIAN_100NS
         if name == "uuid.uuid6":
             high = (ticks >> 12) << 16 | 0x6 << 12 | ticks & 0xFFF
         else:
             high = (ticks & 0xFFFFFFFF) << 32 | (ticks >> 32 & 0xFFFF) << 16 | 0x1 << 12 | ticks >> 48 & 0xFFF
-        return (_uuid_of(high << 64 | 0b10 << 62 | low),)
+        return _uuid_of(high << 64 | 0b10 << 62 | low)
 
     def _moment(self, now_ns: int) -> int:
         """Return the time in units of 100 ns since 1970, each one later than the last."""

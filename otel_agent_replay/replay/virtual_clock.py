@@ -1,7 +1,7 @@
 """Clocks beyond the tape: each goes on from where its recording stopped, as fast as real time or as a given one.
 
-Owns what the clocks said last and how far the run had come since. Values have the form in which the boundary's clock
-hooks store them. Time never goes back, and the real date is never told.
+Owns what the clocks said last and how far the run had come since; waits are `virtual_waits`. Values have the form in
+which the boundary's clock hooks store them. Time never goes back, and the real date is never told.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ import datetime as dt
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from otel_agent_replay.boundary.clock import NUMBERS
 from otel_agent_replay.boundary.crossing import Answer, Place
 from otel_agent_replay.errors import CrossingRefused, ReplayInterrupt
 from otel_agent_replay.model import THREAD_END, Call, Kind, Read, RecordedRun
+from otel_agent_replay.replay.virtual_waits import VirtualWaits
 
 # Bound at import: our own clock reads are never recorded.
 _monotonic_ns = time.monotonic_ns
@@ -31,39 +32,19 @@ _QUARTER_S = 900  # offsets of time zones are whole quarters of an hour
 _FOLD = " fold=1"
 
 
-class VirtualTime:
-    """Time that passes only when told: what a wait takes is added, so that thirty minutes take no time."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._elapsed_ns = 0
-
-    def elapsed_ns(self) -> int:
-        """Return how many nanoseconds have passed."""
-        with self._lock:
-            return self._elapsed_ns
-
-    def advance_to(self, elapsed_ns: int) -> None:
-        """Let time pass until `elapsed_ns` have, if they have not yet: waits side by side end with the longest."""
-        with self._lock:
-            self._elapsed_ns = max(self._elapsed_ns, elapsed_ns)
-
-
 class VirtualClock:
     """Answers reads of kind clock from where `recorded` stopped.
 
     `until` is the last sequence number of the recording that still counts (a fork's point); None: all of it.
-    `elapsed` is a time that is told (`VirtualTime.elapsed_ns`); None: real time since `start`, or since the first
-    read. Thread-safe.
+    `waits` is a time in which nothing but waits takes any; None: real time since `start`, or since the first read.
+    Thread-safe.
     """
 
-    def __init__(
-        self, recorded: RecordedRun, *, until: int | None = None, elapsed: Callable[[], int] | None = None
-    ) -> None:
+    def __init__(self, recorded: RecordedRun, *, until: int | None = None, waits: VirtualWaits | None = None) -> None:
         past = _Past(recorded, until)
         self._bases = past.bases()
         self._zone_s = past.zone_s()
-        self._elapsed = elapsed
+        self._waits = waits
         self._lock = threading.Lock()
         self._began: tuple[int, int] | None = None
 
@@ -77,10 +58,11 @@ class VirtualClock:
         """Return the virtual Unix nanoseconds."""
         return self._ns(_WALL)
 
-    def answer(self, call: Call, place: Place) -> Answer | None:
-        """Return None: a clock answers no call."""
-        del call, place
-        return None
+    def answer(self, call: Call, place: Place) -> Answer | None:  # noqa: ARG002 - where a wait is, is no matter
+        """Return the end of a wait that takes virtual time; None for other calls, and where time is real."""
+        if self._waits is None or call.kind is not Kind.SLEEP:
+            return None
+        return self._waits.begun(call)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return what the clock `name` says; None for other kinds and for clocks that are not known."""
@@ -115,8 +97,8 @@ class VirtualClock:
         return self._bases.get(family, 0) + self._passed(family)
 
     def _passed(self, family: str) -> int:
-        if self._elapsed is not None:
-            return self._elapsed()
+        if self._waits is not None:
+            return self._waits.elapsed_ns
         began = self._began
         if began is None:
             self.start()
