@@ -6,6 +6,8 @@ import asyncio
 import copy
 import operator
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, TypedDict
@@ -18,7 +20,9 @@ from otel_agent_replay.boundary import frameworks
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.policy import FORK
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.errors import CannotJudge, ReplayDeparture
+from otel_agent_replay.compare.node_changes import PairComparer
+from otel_agent_replay.compare.substance import RunSubstance
+from otel_agent_replay.errors import CannotJudge, ConfigurationError, ReplayDeparture
 from otel_agent_replay.model import Kind, Node, RecordedRun, RecordedSpan, Run, Span
 from otel_agent_replay.payload.redaction import Redaction
 from tests.support.tape_session import MemoryObserver, recording, replaying
@@ -427,6 +431,42 @@ def test_a_state_that_was_masked_is_not_restored():
     assert not place.resumable
     with pytest.raises(CannotJudge, match="something in the state was masked"):
         ours.restore(recorded, place.step, InMemorySaver())
+
+
+def test_two_recordings_of_one_graph_do_not_differ():
+    """LangGraph's ids, versions and times are another's each time: counted as volatile, never a change."""
+    runs = []
+    for _ in range(2):
+        with recording() as observer:
+            line(InMemorySaver()).invoke({"log": ["q"]}, AT, durability="sync")
+        runs.append(recorded_run(observer))
+    comparer = PairComparer(*map(RunSubstance, runs))
+    first, second = (sorted(run.spans, key=lambda item: (item.node.name, item.node.path)) for run in runs)
+    assert [comparer.compare(one, other) for one, other in zip(first, second, strict=True)] == [[]] * len(first)
+    assert comparer.volatile["what lies beside a checkpoint's state"] == 9
+
+
+def test_a_saver_that_holds_the_thread_is_refused():
+    """Where nodes were under way the graph goes on from the latest checkpoint, which must be the restored one."""
+    saver = InMemorySaver()
+    with recording() as observer:
+        line(saver).invoke({"log": []}, AT)
+    recorded = recorded_run(observer)
+    last = max(item.node.step for item in recorded.spans if item.node.name == "langgraph.writes")
+    with pytest.raises(ConfigurationError, match="the saver holds a thread 't' already: restore into an empty one"):
+        ours.restore(recorded, last, saver)
+
+
+def test_without_langgraph_the_extra_is_named():
+    """The module loads without it; what needs it says which extra to install."""
+    code = (
+        "import sys; sys.modules['langgraph'] = None\n"
+        "from otel_agent_replay.langgraph import restore\n"
+        "restore('0198', 1, None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "ConfigurationError" in done.stderr
+    assert "otel-agent-replay[langgraph]" in done.stderr
 
 
 class Odd:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import operator
+import subprocess
+import sys
 from typing import Annotated, TypedDict
 
 import pytest
@@ -239,10 +241,12 @@ def saver():
     import sqlite3
     return SqliteSaver(sqlite3.connect(os.environ["STATES"], check_same_thread=False))
 
+KEPT = saver()
+CONFIG = {"configurable": {"thread_id": "t"}, "metadata": {"team": "blue"}}
+
 @replay.agent
 def chain():
-    config = {"configurable": {"thread_id": "t"}, "metadata": {"team": "blue"}}
-    return five().compile(checkpointer=saver()).invoke({"log": ["q"]}, config, durability="sync")["log"]
+    return five().compile(checkpointer=KEPT).invoke({"log": ["q"]}, CONFIG, durability="sync")["log"]
 
 if __name__ == "__main__":
     print(json.dumps(chain()))
@@ -309,6 +313,33 @@ def test_a_graph_goes_on_from_the_recording_alone(tmp_path):
     result = five(done).compile(checkpointer=fresh).invoke(None, config)
     assert result == {"log": ["q", "a", "b", "c", "d", "e"]}
     assert done == ["d", "e"]
+
+
+@pytest.mark.parametrize("saver", ["lasting", "in memory"])
+def test_a_killed_graph_is_resumed(tmp_path, saver):
+    """The same run goes on, and its saver has the whole thread in the end, whether it outlived the process or not."""
+    source = STEPS if saver == "lasting" else STEPS.replace("KEPT = saver()", "KEPT = InMemorySaver()")
+    source += "    print(json.dumps(five().compile(checkpointer=KEPT).get_state(CONFIG).values['log']))\n"
+    script = Script(tmp_path, source, DONE=str(tmp_path / "done"), STATES=str(tmp_path / "states.sqlite"))
+    script.run(status=9, DIES_IN="d")
+    script.seal()
+    (run,) = script.runs()
+    command = [sys.executable, "-m", "otel_agent_replay", "resume", "--lake", str(script.lake), run.run_id.hex()]
+    ended = subprocess.run(
+        [*command, "--", *script.argv],
+        env=script.environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    whole = ["q", "a", "b", "c", "d", "e"]
+    assert [json.loads(line) for line in ended.stdout.splitlines()[:2]] == [whole, whole]
+    script.seal()
+    found = ours.checkpoints(script.load(run))
+    assert [one.graph_step for one in found] == [-1, 0, 1, 2, 3, 4, 5]
+    assert len({one.checkpoint_id for one in found}) == 7
 
 
 def test_a_place_where_nothing_was_saved_is_refused(talks):
