@@ -1,7 +1,8 @@
 """Answers by arguments: what a recording says of the same call, wherever in the run it was made.
 
-For runs that left their tape (forks, re-runs): a read may be answered again and again by what was read last, a write by
-each of its recordings once. Owns no place, no order and no strand; those are exact playback's.
+For runs that left their tape (forks, re-runs). Owns no place, no order and no strand; those are exact playback's. What
+was read before a write says nothing of after it, so a read is answered only where the run has made just the writes
+that the recording had made by then, whatever tool they went through: nobody knows which read a write changes.
 """
 
 from __future__ import annotations
@@ -11,34 +12,58 @@ from collections import deque
 
 from otel_agent_replay.boundary.crossing import Answer, Place
 from otel_agent_replay.errors import CrossingRefused, DamagedRecording, MissingPayload, ReplayInterrupt, TapeUnreadable
-from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun, SideEffect
+from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun
 from otel_agent_replay.replay.tape import Entry, Tape
+from otel_agent_replay.replay.writes import (
+    NOTHING_WRITTEN,
+    Key,
+    changes_the_world,
+    key_of,
+    repeats,
+    with_write,
+    writes_in,
+)
 
-_READS = frozenset({SideEffect.NONE, SideEffect.READ})
-_Key = tuple[Kind, str, bytes]
+_ENDED = frozenset({OutcomeStatus.OK, OutcomeStatus.ERROR})
 
 
 class ByArguments:
     """Answers the calls of one recorded run by kind, name and request digest. Thread-safe.
 
-    A read is answered by its recordings in their order, then by the last one again, unless the recording wrote
-    something between the two: what was read before a write says nothing of after it. A write, an external call or an
-    approval is answered by each of its recordings once.
+    A read is answered by its recordings in their order, then by the last one again, those apart that were made after
+    other writes than this run has made. Whatever else (a write, an approval, a draw of the model) is answered by each
+    of its recordings once. `until` is the last sequence number of what this run shares with the recording (a fork's
+    past): what was written there is written, and what was asked there is spent.
     """
 
-    def __init__(self, recorded: RecordedRun) -> None:
+    def __init__(self, recorded: RecordedRun, *, until: int = 0) -> None:
         self._tape = Tape(recorded)
         self._lock = threading.Lock()
-        self._waiting: dict[_Key, deque[Entry]] = {}
-        self._last: dict[_Key, Entry] = {}
-        self._written = 0
+        self._waiting: dict[_Lookup, deque[Entry]] = {}
+        self._last: dict[_Lookup, Entry] = {}
+        written = writes_in(self._tape.entries)
+        self._written = NOTHING_WRITTEN
         for entry in self._tape.entries:
-            if entry.node.outcome is not None and entry.node.outcome.status is not OutcomeStatus.PENDING:
-                self._waiting.setdefault(_key(entry.call), deque()).append(entry)
+            shared = entry.node.sequence <= until
+            if shared and id(entry) in written.made:
+                self._written = with_write(self._written, entry.call)
+            outcome = entry.node.outcome
+            if outcome is None or outcome.status not in _ENDED:
+                continue
+            lookup = (key_of(entry.call), written.before[id(entry)] if repeats(entry.call) else NOTHING_WRITTEN)
+            if shared:
+                self._last[lookup] = entry
+            else:
+                self._waiting.setdefault(lookup, deque()).append(entry)
         self._environment = {read.name: read for node in recorded.nodes for read in node.reads if read.kind is Kind.ENV}
 
+    @property
+    def written(self) -> int:
+        """What this run has written so far, as `writes` counts it."""
+        return self._written
+
     def answer(self, call: Call, place: Place) -> Answer | None:  # noqa: ARG002 - the protocol's
-        """Return what the recording says of this call, or None."""
+        """Return what the recording says of this call, or None. A write counts as made, whoever then answers it."""
         entry = self._find(call)
         if entry is None:
             return None
@@ -61,19 +86,17 @@ class ByArguments:
         return CrossingRefused(place.step, what, "fork")
 
     def _find(self, call: Call) -> Entry | None:
-        key = _key(call)
+        again = repeats(call)
         with self._lock:
-            waiting = self._waiting.get(key)
-            if waiting:
-                entry = waiting.popleft()
-                self._last[key] = entry
-                if call.side_effect not in _READS:
-                    self._written = max(self._written, entry.node.sequence)
-                return entry
-            last = self._last.get(key)
-            if last is None or call.side_effect not in _READS or self._written > last.node.sequence:
-                return None
-            return last
+            lookup = (key_of(call), self._written if again else NOTHING_WRITTEN)
+            if changes_the_world(call):
+                self._written = with_write(self._written, call)
+            waiting = self._waiting.get(lookup)
+            if not waiting:
+                return self._last.get(lookup) if again else None
+            entry = waiting.popleft()
+            self._last[lookup] = entry
+            return entry
 
 
 class RecordedAnswer:
@@ -94,5 +117,4 @@ class RecordedAnswer:
         """Tell nobody."""
 
 
-def _key(call: Call) -> _Key:
-    return call.kind, call.name, call.digest
+_Lookup = tuple[Key, int]

@@ -101,10 +101,11 @@ class PreparedFork:
         self._results = EditedAnswers(origin, plan.results)
         self.edited: Mapping[AnswerSource, Answerer] = {AnswerSource.EDITED: self._results} if plan.results else {}
         self.edited_steps: Sequence[int] = tuple(plan.results)
-        begins = (node.sequence for node in origin.nodes if node.step is not None and node.step >= plan.at)
+        begins = [node.sequence for node in origin.nodes if node.step is not None and node.step >= plan.at]
         clock = VirtualClock(origin, until=min(begins, default=None))
+        shared = min(begins) - 1 if begins else max((node.sequence for node in origin.nodes), default=0)
         self.beyond: Mapping[AnswerSource, Answerer] = {
-            AnswerSource.TAPE: ByArguments(origin),
+            AnswerSource.TAPE: ByArguments(origin, until=shared),
             AnswerSource.SEEDED: SeededReads(plan.seed, now_ns=clock.now_ns),
             AnswerSource.VIRTUAL: clock,
         }
