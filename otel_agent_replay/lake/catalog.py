@@ -26,7 +26,7 @@ from otel_agent_replay.lake.layout import (
 from otel_agent_replay.lake.loss_rows import load_loss
 from otel_agent_replay.lake.parquet_file import damage_named
 from otel_agent_replay.lake.payload_store import PackReader
-from otel_agent_replay.lake.rows import load_span
+from otel_agent_replay.lake.rows import load_spans
 from otel_agent_replay.lake.run_row import load_run
 from otel_agent_replay.lake.schema import file_facts
 from otel_agent_replay.lake.whole_run import merged_attempts, merged_facts, with_prefix
@@ -286,7 +286,7 @@ def _stored_attempt(file: LakeFile, rows: list[dict[str, Any]], losses: Sequence
     numbers = _numbers(rows)
     return StoredAttempt(
         run=load_run(root),
-        spans=tuple(load_span(row) for row in rows),
+        spans=tuple(load_spans(rows)),
         payload=_PayloadsOf(file.beside(PAYLOADS), numbers).payload,
         losses=losses,
         manifest_digest=root["run"]["manifest_digest"] or b"",
@@ -334,7 +334,12 @@ def _rows(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id: by
         table = parquet.read_row_groups(groups)
         column = table.column("run_id")
         table = table.filter(pc.equal(column, pa.scalar(run_id, column.type)))
-        rows: list[dict[str, Any]] = table.to_pylist()
+        # Most columns of a run hold nothing: converting those cell by cell costs as much as all the rest.
+        values = [
+            [None] * len(table) if column.null_count == len(table) else column.to_pylist() for column in table.columns
+        ]
+        names = table.column_names
+        rows = [dict(zip(names, cells, strict=True)) for cells in zip(*values, strict=True)]
     rows.sort(key=lambda row: row["position"])
     return rows
 

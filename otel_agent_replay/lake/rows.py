@@ -6,7 +6,7 @@ all stored as null, so that columns that are seldom used cost nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from otel_agent_replay import semconv
@@ -39,6 +39,8 @@ from otel_agent_replay.model import (
     Span,
     SpanEvent,
     SpanLink,
+    make_node,
+    make_span,
 )
 from otel_agent_replay.wire.convert import call_from_wire, outcome_from_wire
 from otel_agent_replay.wire.text import text_from_wire as load_text
@@ -71,16 +73,47 @@ def store_span(recorded: RecordedSpan, run: Run, position: int, origins: Origins
     return row
 
 
-def load_span(row: Mapping[str, Any]) -> RecordedSpan:
-    """Return the recorded span of a row. Its payloads come with digests only."""
+_EMITTED_BY = (
+    "resource_attributes",
+    "resource_dropped_attributes",
+    "resource_schema_url",
+    "scope_name",
+    "scope_version",
+    "scope_attributes",
+    "scope_dropped_attributes",
+    "scope_schema_url",
+)
+# Looking a word up costs a fifth of making its enumeration member; an unknown one still raises there.
+_KINDS: dict[str, Kind] = {kind.value: kind for kind in Kind}
+_SIDE_EFFECTS: dict[str, SideEffect] = {effect.value: effect for effect in SideEffect}
+_SOURCES: dict[str, AnswerSource] = {source.value: source for source in AnswerSource}
+_FIDELITIES: dict[str, Fidelity] = {fidelity.value: fidelity for fidelity in Fidelity}
+_STATUSES: dict[str, OutcomeStatus] = {status.value: status for status in OutcomeStatus}
+
+
+def load_span(row: Mapping[str, Any], like: tuple[Mapping[str, Any], Span] | None = None) -> RecordedSpan:
+    """Return the recorded span of a row. Its payloads come with digests only.
+
+    `like` is another row and its span: who emitted both is then one object, where it is the same.
+    """
     attributes = _load_attributes(row)
-    span = Span(
-        **_load_head(row),
-        attributes=attributes,
-        resource=_load_resource(row),
-        scope=_load_scope(row),
-    )
+    if like is not None and all(row[column] == like[0][column] for column in _EMITTED_BY):
+        resource, scope = like[1].resource, like[1].scope
+    else:
+        resource, scope = _load_resource(row), _load_scope(row)
+    span = make_span(**_load_head(row), attributes=attributes, resource=resource, scope=scope)
     return RecordedSpan(span, None if row["kind"] is None else _load_node(row, attributes))
+
+
+def load_spans(rows: Iterable[Mapping[str, Any]]) -> list[RecordedSpan]:
+    """Return the recorded spans of rows."""
+    found: list[RecordedSpan] = []
+    like: tuple[Mapping[str, Any], Span] | None = None
+    for row in rows:
+        recorded = load_span(row, like)
+        like = row, recorded.span
+        found.append(recorded)
+    return found
 
 
 def _text(row: Mapping[str, Any], column: str) -> str:
@@ -278,17 +311,17 @@ def _store_node(node: Node, span: Span, row: Row) -> None:
 
 def _load_node(row: Mapping[str, Any], attributes: Mapping[str, AttributeValue]) -> Node:
     exchange = load_exchange(row["exchange"], idempotency_key=row["idempotency_key"])
-    return Node(
+    return make_node(
         run_id=row["run_id"] or b"",
-        kind=Kind(row["kind"]),
+        kind=_KINDS.get(row["kind"]) or Kind(row["kind"]),
         name=_text(row, "node_name"),
         path=load_path(row["path"]),
         sequence=row["sequence"],
         end_sequence=row["end_sequence"] or 0,
         step=row["step"],
-        side_effect=SideEffect(row["side_effect"]),
-        source=AnswerSource(row["source"]),
-        fidelity=Fidelity(row["fidelity"]),
+        side_effect=_SIDE_EFFECTS.get(row["side_effect"]) or SideEffect(row["side_effect"]),
+        source=_SOURCES.get(row["source"]) or AnswerSource(row["source"]),
+        fidelity=_FIDELITIES.get(row["fidelity"]) or Fidelity(row["fidelity"]),
         call=_load_call(row, attributes, exchange),
         outcome=_load_outcome(row, attributes, exchange),
         reads=tuple(_load_read(read) for read in row["reads"] or ()),
@@ -322,9 +355,9 @@ def _load_call(row: Mapping[str, Any], attributes: Mapping[str, AttributeValue],
         return None
     return call_from_wire(
         exchange,
-        kind=Kind(row["kind"]),
+        kind=_KINDS.get(row["kind"]) or Kind(row["kind"]),
         name=_text(row, "node_name"),
-        side_effect=SideEffect(row["side_effect"]),
+        side_effect=_SIDE_EFFECTS.get(row["side_effect"]) or SideEffect(row["side_effect"]),
         request=request,
         attributes=_load_beside(row["call_attributes"], attributes),
     )
@@ -344,7 +377,7 @@ def _load_outcome(
         return None
     return outcome_from_wire(
         exchange,
-        status=OutcomeStatus(row["outcome"]),
+        status=_STATUSES.get(row["outcome"]) or OutcomeStatus(row["outcome"]),
         result=_load_payload(row, "result"),
         attributes=_load_beside(row["outcome_attributes"], attributes),
     )

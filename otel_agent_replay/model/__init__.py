@@ -20,7 +20,7 @@ from otel_agent_replay.model.identity import RunId, format_run_id, new_run_id, n
 from otel_agent_replay.model.kinds import AnswerSource, CaptureLevel, EdgeBasis, Fidelity, Kind, SideEffect
 from otel_agent_replay.model.loss import Loss, LossReason
 from otel_agent_replay.model.payload import EMPTY_DIGEST, MediaType, Payload, digest_of
-from otel_agent_replay.model.recorded import CLIENT_STRAND, THREAD_END, Node, Read, RecordedRun, RecordedSpan
+from otel_agent_replay.model.recorded import CLIENT_STRAND, THREAD_END, Node, Read, RecordedRun, RecordedSpan, make_node
 from otel_agent_replay.model.run import Attempt, Coverage, CoverageEntry, Run, RunStatus, Versions
 from otel_agent_replay.model.span import (
     AttributeValue,
@@ -29,6 +29,7 @@ from otel_agent_replay.model.span import (
     Span,
     SpanEvent,
     SpanLink,
+    make_span,
 )
 
 __all__ = [
@@ -74,7 +75,9 @@ __all__ = [
     "digest_of",
     "format_run_id",
     "make_call",
+    "make_node",
     "make_outcome",
+    "make_span",
     "new_run_id",
     "new_span_id",
     "new_trace_id",

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from otel_agent_replay.model.exchange import Call, Outcome
 from otel_agent_replay.model.kinds import AnswerSource, Fidelity, Kind, SideEffect
 from otel_agent_replay.model.loss import Loss
+from otel_agent_replay.model.making import maker_of
 from otel_agent_replay.model.run import Attempt, Run
 from otel_agent_replay.model.span import Span
 
@@ -78,6 +79,10 @@ class Node:
     def occurrence(self) -> int:
         """Its number among the siblings of the same kind and name, from 0."""
         return int(self.path[-1].rpartition("#")[2])
+
+
+make_node = maker_of(Node)
+"""Makes a `Node` from the same arguments, quicker."""
 
 
 @dataclass(frozen=True, slots=True)

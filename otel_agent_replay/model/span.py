@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from otel_agent_replay.model.making import maker_of
+
 AttributeValue = Any
 """OTLP AnyValue: None, bool, int, float, str, bytes, a sequence or a mapping of these, nested."""
 
@@ -78,3 +80,7 @@ class Span:
     dropped_links: int = 0
     resource: Resource = field(default_factory=Resource)
     scope: InstrumentationScope = field(default_factory=InstrumentationScope)
+
+
+make_span = maker_of(Span)
+"""Makes a `Span` from the same arguments, quicker."""

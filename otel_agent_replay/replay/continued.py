@@ -84,13 +84,10 @@ class EditedAnswers:
     """Answers single recorded steps with a result that a person gave: `results` maps steps to values."""
 
     def __init__(self, recorded: RecordedRun, results: Mapping[int, object]) -> None:
-        tape = Tape(recorded)
-        steps = {entry.node.step: entry for entry in tape.entries}
+        steps = {entry.node.step: entry for entry in Tape(recorded).entries} if results else {}
         missing = sorted(step for step in results if step not in steps)
         if missing:
-            raise ConfigurationError(
-                f"run {recorded.run.run_id.hex()} has no step {missing[0]} whose result can be set"
-            )
+            raise ConfigurationError(f"run {recorded.run.run_id.hex()} has no step {missing[0]} to set a result of")
         self._waiting: dict[tuple[tuple[str, ...], Kind, str, bytes], tuple[Entry, object]] = {}
         for step, value in results.items():
             entry = steps[step]

@@ -27,6 +27,8 @@ from otel_agent_replay.model import (
     Read,
     SideEffect,
     Versions,
+    make_call,
+    make_outcome,
 )
 from otel_agent_replay.payload import codec
 from otel_agent_replay.wire.text import text_from_wire, text_to_wire
@@ -251,7 +253,7 @@ def call_from_wire(
     attributes: Mapping[str, AttributeValue],
 ) -> Call:
     """Return the call whose request side `message` is."""
-    return Call(
+    return make_call(
         kind=kind,
         name=name,
         side_effect=side_effect,
@@ -299,7 +301,7 @@ def outcome_from_wire(
     attributes: Mapping[str, AttributeValue],
 ) -> Outcome:
     """Return the outcome whose response side `message` is."""
-    return Outcome(
+    return make_outcome(
         status=status,
         result=result,
         head=response_head_from_wire(message.response) if message.HasField("response") else None,
