@@ -58,6 +58,12 @@ class RequestEdits:
                 "tools= must be a JSON array of tools, with one tool at least (`tools=` removes it)"
             )
 
+        for number, one in enumerate(self.settings):
+            for other in self.settings[:number]:
+                within = one.path[: len(other.path)] == other.path or other.path[: len(one.path)] == one.path
+                if one.path == other.path or (within and (one.removed or other.removed)):
+                    raise ConfigurationError(f"{shown(one.path)} and {shown(other.path)} contradict each other")
+
     def __bool__(self) -> bool:
         return self != RequestEdits()
 

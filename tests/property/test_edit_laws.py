@@ -63,6 +63,7 @@ EDITS = st.builds(
         st.builds(Setting, st.sampled_from([("temperature",), ("a", "b"), ("tools", 0, "name")]), VALUES)
         | st.builds(Setting, st.sampled_from([("temperature",), ("stream",)]), removed=st.just(True)),
         max_size=3,
+        unique_by=lambda setting: setting.path,
     ).map(tuple),
     tools=st.none() | st.lists(st.fixed_dictionaries({"name": TEXT}), min_size=1, max_size=2).map(tuple),
 )
