@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "fork": LazyCommand("fork", "Leave a run at a step with one thing changed."),
     "decide": LazyCommand("decide", "Answer an approval, or say what became of an effect in doubt."),
     "drill": LazyCommand("drill", "Kill an agent at a chosen point, and resume it."),
+    "prune": LazyCommand("prune", "Delete what is older than it must be kept."),
     "runs": LazyCommand("runs", "List the runs of a lake."),
     "show": LazyCommand("show", "Show one run: its steps, one step in full, or its coverage."),
     "diff": LazyCommand("diff", "Say where two runs part, and why."),
