@@ -152,7 +152,13 @@ class Planted:
         script.seal()
         (self.run,) = [script.load(run) for run in script.runs() if run.agent == "leaky"]
         self.verdict = script.replay(
-            self.run, "--api-key", ALWAYS["command line"], process_run=True, allow_write=[folder / "spans.json"]
+            self.run,
+            "--api-key",
+            ALWAYS["command line"],
+            process_run=True,
+            allow_write=[folder / "spans.json"],
+            # The environment is scrubbed; what the agent packs into base64 is only equal with the secret itself.
+            identity={"DATABASE_PASSWORD": ALWAYS["environment"]},
         )
         self.in_replays_journal = found_in_folder(script.lake, EVERY)
         script.seal()

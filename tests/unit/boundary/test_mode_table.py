@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import pytest
-from tests.support.tape_session import MemoryObserver
 
 from otel_agent_replay.boundary.crossing import Counters, Place
 from otel_agent_replay.boundary.policy import CALLED_THROUGH, MODES, OffTape
@@ -13,6 +12,7 @@ from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import CrossingRefused, ReplayDeparture
 from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome, OutcomeStatus, Payload, Read, SideEffect
 from otel_agent_replay.payload.redaction import Redaction
+from tests.support.tape_session import MemoryObserver
 
 CROSSINGS = [kind for kind in Kind if (kind.is_crossing and not kind.is_bulk) or kind is Kind.CHECKPOINT]
 BULK = [kind for kind in Kind if kind.is_bulk]
