@@ -40,6 +40,10 @@ class Answer(Protocol):
         """Told once the crossing has ended, so that the next in order may."""
 
 
+aside: ContextVar[bool] = ContextVar("agent_replay_aside", default=False)
+"""Whether the code that runs now is nobody's run, also where the process is one: it is the ledger's own business."""
+
+
 _STEPS = frozenset(kind for kind in Kind if kind is Kind.CHECKPOINT or (kind.is_crossing and not kind.is_bulk))
 
 
@@ -64,7 +68,7 @@ class Place:
 
     `span` is free for the observer: it hangs its own record of the place there. `effect` is the side effect that its
     code runs for, where a ledger keeps it; `through` tells that it is a tool that is called through and said that it
-    touches the world; `key` is the idempotency key that it was called through with.
+    touches the world; `key` is the idempotency key that it was called through with, or has on record.
     """
 
     __slots__ = (
@@ -299,6 +303,17 @@ class Leaver(Protocol):
         """The run is over: end the crossing with what was taken so far, or leave it if nothing was."""
 
 
+@contextmanager
+def outside_runs() -> Iterator[None]:
+    """Run the enclosed code as part of no run: nothing of it is recorded or answered."""
+    token, beside = current.set(None), aside.set(True)
+    try:
+        yield
+    finally:
+        aside.reset(beside)
+        current.reset(token)
+
+
 def leave_of(leaver: Leaver) -> Callable[[], None]:
     """Return what tells `leaver` that the run is over, without keeping it alive: dropped responses must be seen."""
     reference = weakref.ref(leaver)
@@ -309,6 +324,9 @@ def leave_of(leaver: Leaver) -> Callable[[], None]:
             alive.run_over()
 
     return leave
+
+
+_NOT_DONE = (OutcomeStatus.ERROR, OutcomeStatus.CANCELLED)
 
 
 class Crossing:
@@ -361,7 +379,7 @@ class Crossing:
         effect, drill = self.place.effect, self.session.drill
         if drill is not None:
             drill("during", self.place)
-        if self.call.idempotency_key and outcome.failure is not None:
+        if self.call.idempotency_key and outcome.status in _NOT_DONE:
             self.session.keys.failed(self.call)
         try:
             self.session.observer.ended(self, outcome)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,11 +26,13 @@ class Terms:
     `takes_key` tells that it hands its key to the system that it changes, so that it may be called again with the same
     one. `recover(key)` asks that system what became of a call: it returns the call's result, or raises
     `errors.NotHappened`. `approval` is the digest of the action that must have been approved, None: none is needed.
+    `derives_key` tells that the call has no key of its own and is to be given one.
     """
 
     takes_key: bool = False
     recover: Callable[[str], Any] | None = None
     approval: bytes | None = None
+    derives_key: bool = False
 
 
 NO_TERMS = Terms()
@@ -70,32 +72,44 @@ class Effects(Protocol):
 
 
 class Keys:
-    """The idempotency keys of one run: the n-th equal call of a tool that did not fail gets the n-th. Thread-safe."""
+    """The idempotency keys of one run: the n-th equal call of a tool gets the n-th. Thread-safe.
 
-    def __init__(self, run_id: bytes) -> None:
+    The key of a call that failed is given to the next equal one: it is the same effect, tried once more. A call that
+    is on record keeps its recorded key, and no other one gets it, in whatever order parallel calls ask again.
+    """
+
+    def __init__(self, run_id: bytes, recorded: Collection[str] = ()) -> None:
         self._run_id = run_id
-        self._made: dict[tuple[str, bytes], int] = {}
+        self._recorded = recorded
+        self._first: dict[tuple[str, bytes], int] = {}  # numbers below it are in use
+        self._used: set[str] = set()
         self._lock = threading.Lock()
 
-    def next(self, call: Call) -> str:
-        """Return the key of a call that is about to be made, in 32 hexadecimal digits.
-
-        A call after one that failed gets its key again: it is the same effect, tried once more.
-        """
+    def of(self, call: Call, recorded: str) -> str:
+        """Return the key of a call that is about to be made, in 32 hexadecimal digits: the recorded one if any."""
         of = (call.name, call.digest)
         with self._lock:
-            number = self._made.get(of, 0)
-            self._made[of] = number + 1
-        name = call.name.encode("utf-8", "surrogatepass")
-        text = b"\0".join((self._run_id, name, call.digest, str(number).encode()))
-        return hashlib.sha256(text).hexdigest()[:32]
+            key = recorded
+            number = self._first.get(of, 0)
+            while not key:
+                key = self._key(call, number)
+                if key in self._used or key in self._recorded:
+                    key = ""
+                number += 1
+                self._first[of] = number
+            self._used.add(key)
+        return key
 
     def failed(self, call: Call) -> None:
         """The call failed."""
-        of = (call.name, call.digest)
         with self._lock:
-            if self._made.get(of):
-                self._made[of] -= 1
+            self._used.discard(call.idempotency_key)
+            self._first.pop((call.name, call.digest), None)
+
+    def _key(self, call: Call, number: int) -> str:
+        name = call.name.encode("utf-8", "surrogatepass")
+        text = b"\0".join((self._run_id, name, call.digest, str(number).encode()))
+        return hashlib.sha256(text).hexdigest()[:32]
 
 
 def key_above(place: Place | None) -> str:

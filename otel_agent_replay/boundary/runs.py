@@ -38,7 +38,7 @@ class Continuation:
     begins are numbered from `first_step` and `first_sequence`. `span_of(path)` gives the span id of a node that the
     recording has and that ended, None for any other. `was_begun(place)` tells that the call at a place was in flight
     when the recording ended; `payload(digest)` gives bytes that the recording keeps. `fork_step` is where a fork
-    leaves its origin (0: it is none).
+    leaves its origin (0: it is none); `keys` are the idempotency keys of recorded calls that did not fail.
     """
 
     run_id: bytes
@@ -49,6 +49,7 @@ class Continuation:
     was_begun: Callable[[Place], bool]
     payload: Callable[[bytes], bytes | None]
     fork_step: int = 0
+    keys: frozenset[str] = frozenset()
 
 
 class RunFactory(Protocol):

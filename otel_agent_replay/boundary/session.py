@@ -14,6 +14,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Protocol
 
 from otel_agent_replay.boundary.approvals import Approvals
@@ -254,14 +255,19 @@ class Session:
                 shared = source is AnswerSource.TAPE
                 if not shared:
                     child.number()
+                if terms.derives_key:
+                    call = self._keyed(call, child)
                 return self._begun(Crossing(self, child, call, source, answer, shared))
         cell = self._cells.get((kind, side_effect))
         if cell is None:
             cell = self._cells[kind, side_effect] = self._cell(kind, side_effect)
         if kind is Kind.HTTP and self.guarded and licensed_above(place):
             cell = self.mode.below_tool
+        keyed = not terms.derives_key
         for source in cell:
             answer = None
+            if not keyed and source is not AnswerSource.TAPE:
+                call, keyed = self._keyed(call, child), True
             if source is AnswerSource.LEDGER:
                 answer = self._asked_ledger(call, child, terms)
                 if answer is None:
@@ -284,9 +290,15 @@ class Session:
                 if revise is not None and source is AnswerSource.LIVE:
                     child.number()
                     call = revise(call, child)
+            if not keyed:
+                call = self._keyed(call, child)
             shared = source is AnswerSource.TAPE and self._shares is self.answerers
             return self._begun(Crossing(self, child, call, source, answer, shared))
         raise self._stop(call, child, None)
+
+    def _keyed(self, call: Call, place: Place) -> Call:
+        """Return the call with an idempotency key: the one that it has on record, else the next one."""
+        return replace(call, idempotency_key=self.keys.of(call, place.key))
 
     def _begun(self, crossing: Crossing) -> Crossing:
         place = crossing.place

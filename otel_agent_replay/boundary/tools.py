@@ -183,9 +183,9 @@ def _begin_guarded(
     session, place = here
     safeguards = declaration.safeguards or Safeguards()
     takes_key = bool(made.idempotency_key or safeguards.key_parameter)
-    if not made.idempotency_key and declaration.kind is not Kind.APPROVAL:
-        marks = made.attributes if takes_key else {**made.attributes, semconv.IDEMPOTENCY_KEY_UNUSED: True}
-        made = replace(made, idempotency_key=session.keys.next(made), attributes=marks)
+    derives_key = not made.idempotency_key and declaration.kind is not Kind.APPROVAL
+    if derives_key and not takes_key:
+        made = replace(made, attributes={**made.attributes, semconv.IDEMPOTENCY_KEY_UNUSED: True})
     approval = None
     if safeguards.needs_approval:
         approval = action_digest(made.name, made.request.data or b"")
@@ -193,7 +193,7 @@ def _begin_guarded(
     recover = None
     if safeguards.recover is not None:
         recover = partial(_recovered, safeguards.recover, args, kwargs)
-    terms = Terms(takes_key, recover, approval)
+    terms = Terms(takes_key, recover, approval, derives_key)
     return session.begin(_as_kept(declaration, made), place, terms=terms, rehearses=safeguards.dry_run is not None)
 
 

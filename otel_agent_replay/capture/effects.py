@@ -6,13 +6,18 @@ status query, by a person's decision; never by a guess. The ledger's rows and tr
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import inspect
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from typing import Any
 
 from otel_agent_replay.boundary.approvals import Grant, action_digest
-from otel_agent_replay.boundary.crossing import Answer, Place
+from otel_agent_replay.boundary.crossing import Answer, Place, outside_runs
 from otel_agent_replay.boundary.effects import Terms
 from otel_agent_replay.boundary.runs import Continuation
 from otel_agent_replay.errors import AgentReplayError, EffectInDoubt, EffectRunning, LeaseLost, NotHappened
@@ -147,7 +152,7 @@ class LedgerEffects:
             self._lease.doubt(tool=call.name, key=key)
             raise EffectInDoubt(run_id, place.step, call.name, key)
         try:
-            value = terms.recover(key)
+            value = _asked(terms.recover, key)
         except NotHappened:
             return None
         except Exception as error:
@@ -169,6 +174,21 @@ class LedgerEffects:
     def _key_of_step(self, place: Place) -> str:
         text = f"{self._lease.run_id.hex()}/{place.step}"
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _asked(recover: Callable[[str], Any], key: str) -> Any:
+    """Return what a status query says. It is no part of the run; an async one gets an event loop of its own."""
+    with outside_runs():
+        value = recover(key)
+        if not inspect.isawaitable(value):
+            return value
+        waited = _awaited(value)
+        with ThreadPoolExecutor(1) as pool:  # the agent's own loop may be running here
+            return pool.submit(copy_context().run, asyncio.run, waited).result()
+
+
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
 
 
 class _LedgerEffect:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from opentelemetry import trace
 
-from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.crossing import Place, aside
 from otel_agent_replay.boundary.runs import RunFactory, RunRequest
 from otel_agent_replay.boundary.session import Session
 
@@ -39,6 +39,8 @@ class ImplicitRuns:
 
     def current(self, opens: bool) -> tuple[Session, Place] | None:
         """Return the run that the running code belongs to; with `opens`, open it when it has not begun."""
+        if aside.get():
+            return None
         if self._process_run:
             session = self._of_process
             if session is not None and session.forked and opens:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Counters, Place
-from otel_agent_replay.boundary.effects import Effects
+from otel_agent_replay.boundary.effects import Effects, Keys
 from otel_agent_replay.boundary.failures import recorded_failure
 from otel_agent_replay.boundary.http_exchange import finish_abandoned
 from otel_agent_replay.boundary.policy import RECORD, Mode
@@ -193,6 +193,8 @@ class RecordingRuns:
             max_steps=request.max_steps or self._max_steps,
         )
         session.drill = self._drill
+        if continuation is not None:
+            session.keys = Keys(run_id, continuation.keys)
         given = request.input
         stored = None
         if given is not None and given.data is not None:

@@ -60,6 +60,7 @@ class ContinuedPlayback(Playback):
                 return None
             same_request = entry.call.digest == call.digest
         place.step = entry.node.step
+        place.key = entry.call.idempotency_key
         self.order.began(entry)
         if entry.node.outcome is None or entry.node.outcome.status is OutcomeStatus.PENDING:
             self.again.add(place)

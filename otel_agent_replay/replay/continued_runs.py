@@ -19,6 +19,7 @@ from otel_agent_replay.errors import AgentReplayError, CannotJudge, FenceViolati
 from otel_agent_replay.model import (
     AnswerSource,
     CaptureLevel,
+    OutcomeStatus,
     Payload,
     RecordedRun,
     RunStatus,
@@ -32,6 +33,7 @@ from otel_agent_replay.replay.playback import Playback
 from otel_agent_replay.replay.tape import Tape
 from otel_agent_replay.replay.unrecorded import NothingRecorded
 
+_NOT_DONE = (OutcomeStatus.ERROR, OutcomeStatus.CANCELLED)
 _COMPARED = ("agent", "prompt", "policy", "index", "code", "source")
 
 
@@ -290,7 +292,7 @@ def continuation_of(
     fork_step: int = 0,
 ) -> Continuation:
     """Return what a run that goes on takes over from its recording, as far as `tape` has it."""
-    spans = {}
+    spans, keys = {}, set()
     last_sequence = last_step = 0
     for item in recorded.spans:
         node = item.node
@@ -301,8 +303,18 @@ def continuation_of(
             last_step = max(last_step, node.step)
         if node.end_sequence and tape.has(node):
             spans[node.path] = item.span.span_id
+        if node.call is not None and tape.has(node) and (node.outcome is None or node.outcome.status not in _NOT_DONE):
+            keys.add(node.call.idempotency_key)
     return Continuation(
-        run_id, attempt, last_sequence + 1, last_step + 1, spans.get, was_begun, recorded.payload, fork_step
+        run_id,
+        attempt,
+        last_sequence + 1,
+        last_step + 1,
+        spans.get,
+        was_begun,
+        recorded.payload,
+        fork_step,
+        frozenset(keys),
     )
 
 

@@ -84,6 +84,7 @@ class Playback:
             outcome = self.tape.outcome(entry) if entry.node.outcome is not None else _PENDING
         except (MissingPayload, DamagedRecording) as error:
             raise self.stop(TapeUnreadable(entry.node.step, str(error))) from error
+        place.key = entry.call.idempotency_key
         self.order.began(entry)
         return TapeAnswer(self, entry, outcome, same_request)
 

@@ -148,9 +148,10 @@ class Tape:
 
     def _load(self, recorded: RecordedRun) -> None:
         covered: set[Path] = set()  # places inside a crossing, and crossings themselves
-        for item in recorded.spans:
-            node = item.node
-            if node is None or self._is_left_out(node):
+        nodes = [(item.node, item.span) for item in recorded.spans if item.node is not None]
+        nodes.sort(key=lambda pair: len(pair[0].path))  # a later attempt's row of a call may follow what lies in it
+        for node, span in nodes:
+            if self._is_left_out(node):
                 continue
             self._nodes.append(node)
             path = node.path
@@ -170,7 +171,7 @@ class Tape:
             else:
                 self._keep_thread_ends(node)
             if crosses and node.call is not None:
-                self.entries.append(Entry(node, node.call, (item.span.start_ns, item.span.end_ns), below))
+                self.entries.append(Entry(node, node.call, (span.start_ns, span.end_ns), below))
         self.entries.sort(key=lambda entry: entry.node.sequence)
         exact = self._exact
         for entry in self.entries:
