@@ -360,19 +360,18 @@ class AwaitingPerson(ReplayInterrupt):
 
 
 class LeaseLost(ReplayInterrupt):
-    """Another worker has taken the run over; this one may no longer act for it."""
+    """This worker may no longer act for the run; `why` says what became of its lease."""
 
     code = "lease_lost"
 
-    def __init__(self, run_id: str, fence: int) -> None:
+    def __init__(self, run_id: str, fence: int, why: str = "the lease ran out and another worker has it") -> None:
         self.run_id = run_id
         self.fence = fence
-        super().__init__(
-            f"this worker lost run {run_id} (its fence was {fence}): the lease ran out and another worker has it"
-        )
+        self.why = why
+        super().__init__(f"this worker lost run {run_id} (its fence was {fence}): {why}")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.run_id, self.fence))
+        return (type(self), (self.run_id, self.fence, self.why))
 
 
 class StepLimit(ReplayInterrupt):

@@ -95,7 +95,7 @@ class LedgerEffects:
             if answer is not None:
                 return answer
         if status is not IntentStatus.NEW:
-            self._lease.again(tool=call.name, key=key)
+            self._lease.again(tool=call.name, key=key, step=place.step or 0, path="/".join(place.path))
         place.effect = _LedgerEffect(self._lease, call.name, key)
         return None
 

@@ -11,19 +11,21 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, insert, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
-from otel_agent_replay.errors import ApprovalRequired, LeaseLost, LedgerError
-from otel_agent_replay.ledger import schema
+from otel_agent_replay.errors import LeaseLost, LedgerError
+from otel_agent_replay.ledger import approvals, effects, schema
 from otel_agent_replay.ledger.engine import Database
-from otel_agent_replay.ledger.rows import Decision, Intent, IntentStatus
-
-LARGEST_RESULT = 64 * 1024
-"""Bytes of a result that is kept in the ledger; a larger one is kept by its digest, its bytes lie in the recording."""
+from otel_agent_replay.ledger.rows import Decision, Intent
 
 _log = logging.getLogger("otel_agent_replay")
 _time_ns = time.time_ns
-_KNOWN = {"done": IntentStatus.DONE, "failed": IntentStatus.FAILED, "in_doubt": IntentStatus.PENDING}
+_TAKEN = "the lease ran out and another worker has it"
+_FENCE = (
+    select(schema.runs.c.fence, schema.runs.c.worker)
+    .where(schema.runs.c.run_id == bindparam("held"))
+    .with_for_update()  # on PostgreSQL: the writes of a run come one after the other
+)
 
 
 class Lease:
@@ -39,7 +41,7 @@ class Lease:
         self._database = database
         self._lease_s = lease_s
         self._pid = os.getpid()
-        self._lost = False
+        self._lost = ""  # why
         self._stop = threading.Event()
         self._renewer: threading.Thread | None = None
 
@@ -52,17 +54,21 @@ class Lease:
 
     def renew(self) -> None:
         """Hold the run for its time from now. Raises LeaseLost, LedgerError."""
-        now = _time_ns()
-        expires = now + int(self._lease_s * 1e9)
-        with self._writing(lease_expires_ns=expires, updated_ns=now):
-            pass
+        with self._writing() as connection:
+            now = self._database.now_ns(connection)
+            expires = now + int(self._lease_s * 1e9)
+            self._update(connection, lease_expires_ns=expires, updated_ns=now)
         self.expires_ns = expires
 
     def release(self, status: str) -> None:
-        """Give the run back, with how it stands now. Raises LeaseLost, LedgerError."""
+        """Give the run back, with how it stands now: the lease is then over. Raises LeaseLost, LedgerError."""
         self._stop.set()
-        with self._writing(status=status, worker="", lease_expires_ns=0, updated_ns=_time_ns()):
-            pass
+        self._database.soon(lambda: self._release(status))
+
+    def _release(self, status: str) -> None:
+        with self._writing() as connection:
+            self._update(connection, status=status, worker="", lease_expires_ns=0, updated_ns=_time_ns())
+        self._lost = "it was given back"
 
     def _renew_often(self) -> None:
         with suppress(LeaseLost):
@@ -94,47 +100,43 @@ class Lease:
         `approval` is the digest of the action; where the ledger holds approvals of it, one is spent with the intent.
         Raises LeaseLost, ApprovalRequired, LedgerError.
         """
-        now, table = _time_ns(), schema.effects
-        with self._writing(updated_ns=now) as connection:
-            found = connection.execute(select(table).where(self._is(tool, key))).one_or_none()
-            if found is not None:
-                return self._known(found)
-            if approval is not None:
-                self._spend(connection, tool, approval, key)
-            connection.execute(
-                insert(table).values(
-                    run_id=self.run_id,
-                    tool=tool,
-                    key=key,
-                    status="intended",
-                    fence=self.fence,
-                    step=step,
-                    path=path,
-                    side_effect=side_effect,
-                    request_digest=request_digest,
-                    arguments=arguments,
-                    result_digest=b"",
-                    begun_ns=now,
-                    ended_ns=0,
-                    decided_by="",
-                )
+        with self._writing() as connection:
+            return effects.intend(
+                connection,
+                effects.Named(self.run_id, tool, key),
+                self.fence,
+                {
+                    "step": step,
+                    "path": path,
+                    "side_effect": side_effect,
+                    "request_digest": request_digest,
+                    "arguments": arguments,
+                },
+                approval,
             )
-            self._add_step(connection, step, "effect", tool, path, "intended", request_digest, now)
-        return Intent(IntentStatus.NEW)
 
-    def again(self, *, tool: str, key: str) -> None:
-        """Commit that a known effect is called once more, with the same key. Raises LeaseLost, LedgerError."""
-        self._set(tool, key, {"status": "intended", "fence": self.fence, "begun_ns": _time_ns(), "ended_ns": 0})
+    def again(self, *, tool: str, key: str, step: int, path: str) -> None:
+        """Commit that an effect that is known, and does not run here, is called once more, now at `step`.
+
+        Raises EffectRunning when it is running or was done meanwhile, LeaseLost, LedgerError.
+        """
+        with self._writing() as connection:
+            effects.again(connection, effects.Named(self.run_id, tool, key), self.fence, step, path)
 
     def doubt(self, *, tool: str, key: str) -> None:
         """Commit that a person must say what became of it. Raises LeaseLost, LedgerError."""
-        self._set(tool, key, {"status": "in_doubt"})
+        with self._writing() as connection:
+            effects.doubt(connection, effects.Named(self.run_id, tool, key))
 
     def finish(self, *, tool: str, key: str, failed: bool, result_digest: bytes, result: bytes | None) -> None:
         """Commit what came of an effect. Raises LeaseLost, LedgerError."""
-        kept = result if result is not None and len(result) <= LARGEST_RESULT else None
-        status = "failed" if failed else "done"
-        self._set(tool, key, {"status": status, "result": kept, "result_digest": result_digest, "ended_ns": _time_ns()})
+        named = effects.Named(self.run_id, tool, key)
+
+        def finish() -> None:
+            with self._writing() as connection:
+                effects.finish(connection, named, self.fence, failed, result_digest, result)
+
+        self._database.soon(finish)
 
     # --- approvals ---
 
@@ -151,9 +153,10 @@ class Lease:
         allowed: Sequence[str],
     ) -> None:
         """Take down an approval that was given now. Raises LeaseLost, LedgerError."""
-        with self._writing(updated_ns=_time_ns()) as connection:
-            self._add_approval(
+        with self._writing() as connection:
+            approvals.add(
                 connection,
+                self.run_id,
                 digest,
                 action=action,
                 step=step,
@@ -166,136 +169,38 @@ class Lease:
             )
 
     def await_decision(self, *, step: int, name: str, digest: bytes, arguments: bytes) -> None:
-        """Take down that the run waits for a person's answer. Raises LeaseLost, LedgerError."""
-        with self._writing(updated_ns=_time_ns()) as connection:
-            self._add_approval(connection, digest, action=name, step=step, status="waiting", arguments=arguments)
+        """Take down that the run waits for a person's answer, once. Raises LeaseLost, LedgerError."""
+        with self._writing() as connection:
+            if not approvals.waits(connection, self.run_id, step, digest):
+                approvals.add(
+                    connection, self.run_id, digest, action=name, step=step, status="waiting", arguments=arguments
+                )
 
     def decision(self, *, step: int, digest: bytes) -> Decision | None:
-        """Return a person's answer to the approval at a step, once; None when there is none."""
-        table = schema.approvals
-        with self._writing(updated_ns=_time_ns()) as connection:
-            found = connection.execute(
-                select(table).where(
-                    table.c.run_id == self.run_id,
-                    table.c.digest == digest,
-                    table.c.step == step,
-                    table.c.status.in_(("answered", "rejected")),
-                )
-            ).first()
-            if found is None:
-                return None
-            connection.execute(
-                update(table)
-                .where(table.c.run_id == self.run_id, table.c.digest == digest, table.c.number == found.number)
-                .values(status="heard" if found.status == "answered" else "refused")
-            )
-        return Decision(found.status == "answered", found.by, found.policy, tuple(json.loads(found.allowed)))
+        """Return a person's answer to the approval at a step, None without one. Raises LeaseLost, LedgerError."""
+        self._must_hold()
+        with self._database.reading() as connection:
+            return approvals.decision(connection, self.run_id, step, digest)
 
     # --- inside ---
 
+    def _must_hold(self) -> None:
+        if self._pid != os.getpid():
+            raise LeaseLost(self.run_id.hex(), self.fence, "the process was forked, the run is its parent's")
+        if self._lost:
+            raise LeaseLost(self.run_id.hex(), self.fence, self._lost)
+
     @contextmanager
-    def _writing(self, **values: Any) -> Iterator[Connection]:
-        """Run the enclosed code in a transaction that begins with the check of the fence and the run's new values."""
-        if self._lost or self._pid != os.getpid():
-            raise LeaseLost(self.run_id.hex(), self.fence)
+    def _writing(self) -> Iterator[Connection]:
+        """Run the enclosed code in a transaction that begins with the check of the fence, and locks the run's row."""
+        self._must_hold()
         with self._database.writing() as connection:
-            self._check(connection, values)
+            held = connection.execute(_FENCE, {"held": self.run_id}).one_or_none()
+            if held is None or held.fence != self.fence or held.worker != self.worker:
+                self._lost = self._lost or _TAKEN
+                self._stop.set()
+                raise LeaseLost(self.run_id.hex(), self.fence, self._lost)
             yield connection
 
-    def _check(self, connection: Connection, values: dict[str, Any]) -> None:
-        runs = schema.runs
-        changed = connection.execute(
-            update(runs).where(runs.c.run_id == self.run_id, runs.c.fence == self.fence).values(**values)
-        )
-        if changed.rowcount != 1:
-            self._lose()
-
-    def _lose(self) -> None:
-        self._lost = True
-        self._stop.set()
-        raise LeaseLost(self.run_id.hex(), self.fence)
-
-    def _is(self, tool: str, key: str) -> Any:
-        table = schema.effects
-        return and_(table.c.run_id == self.run_id, table.c.tool == tool, table.c.key == key)
-
-    def _known(self, found: Any) -> Intent:
-        status: str = found.status
-        if status == "intended":
-            return Intent(IntentStatus.RUNNING if found.fence == self.fence else IntentStatus.PENDING)
-        if status in ("happened", "not_happened"):
-            return Intent(IntentStatus.DECIDED, found.result, found.result_digest, status == "happened")
-        return Intent(_KNOWN[status], found.result, found.result_digest)
-
-    def _set(self, tool: str, key: str, values: dict[str, Any]) -> None:
-        now, steps = _time_ns(), schema.steps
-        with self._writing(updated_ns=now) as connection:
-            connection.execute(update(schema.effects).where(self._is(tool, key)).values(**values))
-            if "result_digest" in values:
-                connection.execute(
-                    update(steps)
-                    .where(
-                        steps.c.run_id == self.run_id,
-                        steps.c.fence == self.fence,
-                        steps.c.step == select(schema.effects.c.step).where(self._is(tool, key)).scalar_subquery(),
-                    )
-                    .values(status=values["status"], result_digest=values["result_digest"], ended_ns=now)
-                )
-
-    def _add_step(
-        self,
-        connection: Connection,
-        step: int,
-        kind: str,
-        name: str,
-        path: str,
-        status: str,
-        request_digest: bytes,
-        now: int,
-    ) -> None:
-        connection.execute(
-            insert(schema.steps).values(
-                run_id=self.run_id,
-                fence=self.fence,
-                step=step,
-                kind=kind,
-                name=name,
-                path=path,
-                status=status,
-                request_digest=request_digest,
-                result_digest=b"",
-                begun_ns=now,
-                ended_ns=0,
-            )
-        )
-
-    def _add_approval(self, connection: Connection, digest: bytes, **values: Any) -> None:
-        table = schema.approvals
-        number = connection.execute(
-            select(func.count()).where(table.c.run_id == self.run_id, table.c.digest == digest)
-        ).scalar_one()
-        row = {
-            "by": "",
-            "asked_ns": _time_ns(),
-            "decided_ns": 0,
-            "state_digest": b"",
-            "policy": "",
-            "allowed": "[]",
-            "arguments": b"",
-            "spent_key": "",
-            **values,
-        }
-        connection.execute(insert(table).values(run_id=self.run_id, digest=digest, number=number, **row))
-
-    def _spend(self, connection: Connection, tool: str, digest: bytes, key: str) -> None:
-        table = schema.approvals
-        of_action = (table.c.run_id == self.run_id, table.c.digest == digest, table.c.action == tool)
-        found = connection.execute(select(table.c.number, table.c.status).where(*of_action)).all()
-        if not found:
-            return  # it was granted before the run was in this ledger: the session's own count stands
-        granted = next((row.number for row in found if row.status == "granted"), None)
-        if granted is None:
-            raise ApprovalRequired(tool, "the ledger says that it was spent by an earlier call")
-        connection.execute(
-            update(table).where(*of_action, table.c.number == granted).values(status="spent", spent_key=key)
-        )
+    def _update(self, connection: Connection, **values: Any) -> None:
+        connection.execute(update(schema.runs).where(schema.runs.c.run_id == self.run_id).values(**values))

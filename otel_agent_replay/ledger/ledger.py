@@ -8,23 +8,23 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, exists, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from otel_agent_replay.errors import LedgerError, RunBusy, RunNotFound
 from otel_agent_replay.ledger import schema
 from otel_agent_replay.ledger.engine import Database
 from otel_agent_replay.ledger.lease import Lease
-from otel_agent_replay.ledger.rows import ApprovalRow, EffectRow, RunRow, StepRow
+from otel_agent_replay.ledger.rows import OPEN, ApprovalRow, EffectRow, RunRow, StepRow
 from otel_agent_replay.ledger.workers import is_gone
 
 FILE = "file"
 """As a URL: an SQLite file in the lake's folder."""
 
 _time_ns = time.time_ns
+_BATCH = 500  # runs forgotten in one transaction: others write in between
 _RUNNING = "running"
 _ENDED = ("ok", "error", "aborted", "departed")
-_OPEN = ("intended", "in_doubt")
 
 
 def ledger_url(setting: str, lake: Path) -> str:
@@ -47,42 +47,42 @@ class Ledger:
 
     def begin_run(self, run_id: bytes, agent: str, *, worker: str, lease_s: float) -> Lease:
         """Take down a new run and hold it. Raises RunBusy when it is there already, LedgerError."""
-        now = _time_ns()
-        try:
-            with self._database.writing() as connection:
-                connection.execute(insert(schema.runs).values(**_new_run(run_id, agent, worker, now, lease_s)))
-        except IntegrityError as error:
-            raise self._busy(run_id) from error
-        return Lease(self._database, run_id, worker, 1, lease_s, now)
+        return self._taken(run_id, agent, worker, lease_s, new=True)
 
     def take_over(self, run_id: bytes, agent: str, *, worker: str, lease_s: float) -> Lease:
         """Hold a run that nobody holds: its lease was given back, ran out, or its worker on this machine is gone.
 
         A run that the ledger never saw is taken down. Raises RunBusy, LedgerError.
         """
-        now, runs = _time_ns(), schema.runs
+        return self._taken(run_id, agent, worker, lease_s, new=False)
+
+    def _taken(self, run_id: bytes, agent: str, worker: str, lease_s: float, *, new: bool) -> Lease:
+        if len(run_id) != 16 or not worker:
+            raise LedgerError(f"a run id has 16 bytes and a worker has a name, not {run_id.hex()!r} and {worker!r}")
+        runs = schema.runs
         try:
             with self._database.writing() as connection:
+                now = self._database.now_ns(connection)
                 found = connection.execute(select(runs).where(runs.c.run_id == run_id).with_for_update()).one_or_none()
+                values = {
+                    "status": _RUNNING,
+                    "worker": worker,
+                    "lease_expires_ns": now + int(lease_s * 1e9),
+                    "updated_ns": now,
+                }
                 if found is None:
-                    connection.execute(insert(runs).values(**_new_run(run_id, agent, worker, now, lease_s)))
-                    return Lease(self._database, run_id, worker, 1, lease_s, now)
-                if found.lease_expires_ns > now and not is_gone(found.worker):
+                    fence = 1
+                    row = {"run_id": run_id, "agent": agent, "fence": fence, "started_ns": now, **values}
+                    connection.execute(insert(runs).values(row))
+                elif new or (found.lease_expires_ns > now and not is_gone(found.worker)):
                     raise RunBusy(run_id.hex(), found.worker, found.lease_expires_ns)
-                fence = found.fence + 1
-                connection.execute(
-                    update(runs)
-                    .where(runs.c.run_id == run_id)
-                    .values(
-                        status=_RUNNING,
-                        worker=worker,
-                        fence=fence,
-                        lease_expires_ns=now + int(lease_s * 1e9),
-                        updated_ns=now,
-                    )
-                )
-        except IntegrityError as error:
-            raise self._busy(run_id) from error
+                else:
+                    fence = found.fence + 1
+                    connection.execute(update(runs).where(runs.c.run_id == run_id).values(fence=fence, **values))
+        except LedgerError as error:
+            if isinstance(error.__cause__, IntegrityError):  # another worker took the new run down at the same time
+                raise self._busy(run_id) from error
+            raise
         return Lease(self._database, run_id, worker, fence, lease_s, now)
 
     def _busy(self, run_id: bytes) -> RunBusy:
@@ -135,7 +135,7 @@ class Ledger:
         table = schema.effects
         with self._database.writing() as connection:
             self._must_be_free(connection, run_id)
-            where = (table.c.run_id == run_id, table.c.step == step, table.c.status.in_(_OPEN))
+            where = (table.c.run_id == run_id, table.c.step == step, table.c.status.in_(OPEN))
             found = connection.execute(select(table).where(*where)).mappings().first()
             if found is None:
                 raise RunNotFound(f"{run_id.hex()} step {step}: no effect in doubt there")
@@ -160,7 +160,8 @@ class Ledger:
         table = schema.approvals
         with self._database.writing() as connection:
             where = (table.c.run_id == run_id, table.c.step == step, table.c.status == "waiting")
-            found = connection.execute(select(table).where(*where)).mappings().first()
+            query = select(table).where(*where).order_by(table.c.number).with_for_update()
+            found = connection.execute(query).mappings().first()
             if found is None:
                 raise RunNotFound(f"{run_id.hex()} step {step}: no approval waits there")
             values = {
@@ -180,22 +181,30 @@ class Ledger:
     def _must_be_free(self, connection: Connection, run_id: bytes) -> None:
         runs = schema.runs
         found = connection.execute(select(runs).where(runs.c.run_id == run_id).with_for_update()).one_or_none()
-        if found is not None and found.lease_expires_ns > _time_ns() and not is_gone(found.worker):
+        now = self._database.now_ns(connection)
+        if found is not None and found.lease_expires_ns > now and not is_gone(found.worker):
             raise RunBusy(run_id.hex(), found.worker, found.lease_expires_ns)
 
     # --- retention ---
 
     def prune(self, older_than_ns: int, *, dry_run: bool = False) -> int:
-        """Forget the ended runs that were last written before that time; return how many. Open ones stay."""
-        runs = schema.runs
-        where = (runs.c.updated_ns < older_than_ns, runs.c.status.in_(_ENDED))
-        with self._database.writing() as connection:
-            old = list(connection.execute(select(runs.c.run_id).where(*where)).scalars())
-            if not dry_run:
-                for run_id in old:
-                    for table in (schema.approvals, schema.effects, schema.steps, runs):
-                        connection.execute(delete(table).where(table.c.run_id == run_id))
-        return len(old)
+        """Forget the ended runs that were last written before that time; return how many.
+
+        What is not over stays: runs that are held or pending, and those with an effect in doubt or an approval waiting.
+        """
+        if dry_run:
+            with self._database.reading() as connection:
+                return len(connection.execute(_old_runs(older_than_ns)).all())
+        forgotten = 0
+        while True:
+            with self._database.writing() as connection:
+                query = _old_runs(older_than_ns).order_by(schema.runs.c.run_id).limit(_BATCH).with_for_update()
+                old = list(connection.execute(query).scalars())
+                for table in (schema.approvals, schema.effects, schema.steps, schema.runs):
+                    connection.execute(delete(table).where(table.c.run_id.in_(old)))
+            forgotten += len(old)
+            if len(old) < _BATCH:
+                return forgotten
 
     def close(self) -> None:
         """Give the connections back."""
@@ -209,16 +218,11 @@ class Ledger:
             return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def _new_run(run_id: bytes, agent: str, worker: str, now: int, lease_s: float) -> dict[str, Any]:
-    if len(run_id) != 16:
-        raise LedgerError(f"a run id has 16 bytes, not {len(run_id)}")
-    return {
-        "run_id": run_id,
-        "agent": agent,
-        "status": _RUNNING,
-        "worker": worker,
-        "fence": 1,
-        "lease_expires_ns": now + int(lease_s * 1e9),
-        "started_ns": now,
-        "updated_ns": now,
-    }
+def _old_runs(older_than_ns: int) -> Select[tuple[bytes]]:
+    runs, effects, approvals = schema.runs, schema.effects, schema.approvals
+    return select(runs.c.run_id).where(
+        runs.c.updated_ns < older_than_ns,
+        runs.c.status.in_(_ENDED),
+        ~exists().where(effects.c.run_id == runs.c.run_id, effects.c.status.in_(OPEN)),
+        ~exists().where(approvals.c.run_id == runs.c.run_id, approvals.c.status == "waiting"),
+    )

@@ -6,6 +6,9 @@ import enum
 from dataclasses import dataclass
 from typing import NamedTuple
 
+OPEN = ("intended", "in_doubt")
+"""The statuses of effects of which nobody has said yet what became of them."""
+
 
 class IntentStatus(str, enum.Enum):
     """What is known of an effect when it is intended."""
@@ -43,11 +46,12 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A durable step: an effect or an approval, at each attempt."""
+    """A durable step: an effect, as each attempt went about it. An attempt that died in it left it `intended`."""
 
     run_id: bytes
     fence: int
     step: int
+    key: str
     kind: str
     name: str
     path: str

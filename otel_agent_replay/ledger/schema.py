@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, String, Table, TypeDecorator
+from sqlalchemy import Text as _Text
+
+
+class Text(TypeDecorator[str]):
+    """Text of any kind: what no database takes (NUL, half a surrogate pair) is written as its escape."""
+
+    impl = _Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Any) -> str | None:  # noqa: ARG002 - the base's signature
+        """Return what is stored."""
+        if value is None:
+            return None
+        return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
 
 VERSION = 1
 metadata = MetaData()
@@ -28,6 +45,7 @@ steps = Table(
     Column("run_id", LargeBinary(16), primary_key=True),
     Column("fence", BigInteger, primary_key=True),
     Column("step", BigInteger, primary_key=True),
+    Column("key", Text, primary_key=True),
     Column("kind", String(16), nullable=False),
     Column("name", Text, nullable=False),
     Column("path", Text, nullable=False),
@@ -42,8 +60,8 @@ effects = Table(
     "agent_replay_effects",
     metadata,
     Column("run_id", LargeBinary(16), primary_key=True),
-    Column("tool", String(255), primary_key=True),
-    Column("key", String(255), primary_key=True),
+    Column("tool", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
     Column("status", String(16), nullable=False),
     Column("fence", BigInteger, nullable=False),
     Column("step", BigInteger, nullable=False),

@@ -10,7 +10,6 @@ from otel_agent_replay.testing import Reply, ScriptedProvider
 from tests.support.http_clients import CLIENTS, client_of
 from tests.support.tape_session import recording
 
-
 BODY = b'{"cents": 1, "messages": []}'
 
 

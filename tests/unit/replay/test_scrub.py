@@ -81,5 +81,6 @@ def test_a_wrong_line_is_named_by_its_number_alone(tmp_path, line):
     path.write_text(f"A=b\n{line}\n")
     with pytest.raises(ConfigurationError, match="line 2") as raised:
         read_env_file(path)
-    assert "open" not in str(raised.value)
-    assert "just" not in str(raised.value)
+    said = str(raised.value).replace(str(path), "")
+    assert "open" not in said
+    assert "just" not in said
