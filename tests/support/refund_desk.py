@@ -119,13 +119,10 @@ def main() -> None:
         if not open_tasks and not alive:
             break
         while open_tasks and len(alive) < workers:
-            # Now and then two workers want the same run; a task that nobody has begun is one worker's.
-            begun = [name for name in open_tasks if (TASKS / f"{name}.run").exists()]
             free = [name for name in open_tasks if name not in alive.values()]
-            wanted = begun if begun and (not free or draw.random() < 0.1) else free
-            if not wanted:
+            if not free:
                 break
-            task = draw.choice(wanted)
+            task = draw.choice(free)
             alive[fork_worker(task, lake, ledger)] = task
         time.sleep(draw.uniform(0.0, 0.05))
         if killed < kills and alive:
