@@ -17,6 +17,7 @@ from typing import Any, Protocol, TypeVar
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, Place, strand_label
+from otel_agent_replay.capture.answered import AnsweredNodes, Begun
 from otel_agent_replay.capture.inline import Inline
 from otel_agent_replay.capture.node_records import NodeRecords, Shape
 from otel_agent_replay.capture.span_facts import call_facts, outcome_facts, span_kind, span_name
@@ -110,19 +111,29 @@ class Recorder:
         self._held: deque[wire.Record | bytes] = deque()
         self._complained = False
         self._open: dict[bytes, tuple[Place, Crossing | None]] = {}
+        self._answered: AnsweredNodes | None = None
 
     # --- the Observer protocol ---
 
     def began(self, crossing: Crossing) -> None:
         """Write the begin of a crossing and start its span."""
         try:
-            self._began(crossing)
+            if self._answered is None or not self._answered.begun(crossing):
+                self._began(crossing)
         except Exception as error:
             self._failed("begin of a crossing", crossing.place, error)
 
     def ended(self, crossing: Crossing, outcome: Outcome) -> None:
         """Write the end of a crossing and end its span."""
         try:
+            answered = self._answered
+            begun = None if answered is None else answered.taken(crossing.place)
+            if answered is not None and begun is not None:
+                if answered.ended(begun, outcome):
+                    if len(answered) >= _MOST_RECORDS_HELD:
+                        self._write(())
+                    return
+                self._began(crossing, begun)
             self._ended(crossing, outcome)
         except Exception as error:
             self._failed("end of a crossing", crossing.place, error)
@@ -223,16 +234,20 @@ class Recorder:
     def attach_root(self, place: Place, span_id: bytes, live: LiveSpan | None) -> None:
         """Hang the run's own span on the root place."""
         place.span = NodeRecord(span_id, live)
+        if self._replay and live is None:
+            self._answered = AnsweredNodes(self.run_id, self._records.shape, lambda above: self._node(above).span_id)
         self.wants_facts = self.wants_facts or (live is not None and live.span.is_recording())
 
     def flush(self, place: Place) -> list[wire.Record | bytes]:
         """Return what is still held, the reads at `place` last: it is to be written before the run's end."""
-        return [*_drained(self._held), *self._pending_reads(self._node(place))]
+        return [*self._behind(), *self._pending_reads(self._node(place))]
 
     def close_open(self) -> list[tuple[Place, Crossing | None]]:
         """Return what has begun and not ended, and forget it: the run is over."""
         still_open = list(self._open.values())
         self._open.clear()
+        if self._answered is not None:
+            still_open += [(crossing.place, crossing) for crossing in self._answered.still_open()]
         return still_open
 
     def in_flight(self) -> list[Crossing]:
@@ -254,7 +269,8 @@ class Recorder:
 
     # --- inside ---
 
-    def _began(self, crossing: Crossing) -> None:
+    def _began(self, crossing: Crossing, begun: Begun | None = None) -> None:
+        """Write a begin: of now, or of when `begun` says."""
         place, call = crossing.place, crossing.call
         shape = self._records.shape(place, call, crossing.source)
         above = self._node(place.parent)
@@ -269,7 +285,8 @@ class Recorder:
             self.wants_facts = self.wants_facts or not node.bodies  # they cannot be read from bodies later
         if above.reads:
             self._write(self._pending_reads(above))
-        self._write_begin(crossing, shape, node, above, _time_ns() if live is None else live.start_ns)
+        started_ns = begun.time_ns if begun is not None else _time_ns() if live is None else live.start_ns
+        self._write_begin(crossing, shape, node, above, started_ns)
         self._open[node.span_id] = (place, crossing)
 
     def _write_begin(
@@ -333,7 +350,7 @@ class Recorder:
     def _write(self, records: Sequence[wire.Record | bytes]) -> None:
         """Write what may hold bodies: at once, and behind what is held."""
         if self._replay:
-            self.journal.append(*_drained(self._held), *records)
+            self.journal.append(*self._behind(), *records)
         elif records:
             self.journal.append(*records)
 
@@ -341,6 +358,11 @@ class Recorder:
         self._held.append(record)
         if len(self._held) >= _MOST_RECORDS_HELD:
             self._write(())
+
+    def _behind(self) -> list[wire.Record | bytes]:
+        """Return the records that are held, and forget them."""
+        held = _drained(self._held)
+        return held if self._answered is None else [*held, *self._answered.records()]
 
     def _pending_reads(self, node: NodeRecord) -> list[wire.Record | bytes]:
         reads = _drained(node.reads)

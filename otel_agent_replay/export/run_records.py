@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
+from otel_agent_replay.export.answered_nodes import answered_nodes
 from otel_agent_replay.export.record_index import RecordIndex, RunKey
 from otel_agent_replay.model import Loss, LossReason, Read, Span
 from otel_agent_replay.otlp.spans import spans_of
@@ -63,6 +64,8 @@ def gather(index: RecordIndex, key: RunKey) -> RunRecords:
         elif which == "node_ended":
             parts = records.of(record.node_ended.span_id)
             parts.ended = parts.ended or record.node_ended
+        elif which == "answered":
+            _add_answered(records, record.answered)
         elif which == "partial":
             records.of(record.partial.span_id).partials.append(record.partial)
         elif which == "reads":
@@ -74,6 +77,18 @@ def gather(index: RecordIndex, key: RunKey) -> RunRecords:
         elif which == "foreign":
             _add_foreign(records, record.foreign)
     return records
+
+
+def _add_answered(records: RunRecords, message: wire.AnsweredNodes) -> None:
+    try:
+        nodes = list(answered_nodes(message))
+    except ValueError as error:
+        count = len(message.sequences)
+        records.losses.append(Loss(LossReason.UNPARSABLE, "node", count, str(error), records.begun.run_id))
+        return
+    for begun, ended in nodes:
+        parts = records.of(begun.span_id)
+        parts.begun, parts.ended = begun, ended
 
 
 def _add_foreign(records: RunRecords, message: wire.ForeignSpan) -> None:

@@ -16,7 +16,15 @@ from otel_agent_replay.model.exchange import (
     make_call,
     make_outcome,
 )
-from otel_agent_replay.model.identity import RunId, format_run_id, new_run_id, new_span_id, new_trace_id, run_started_ms
+from otel_agent_replay.model.identity import (
+    RunId,
+    format_run_id,
+    new_run_id,
+    new_span_id,
+    new_span_ids,
+    new_trace_id,
+    run_started_ms,
+)
 from otel_agent_replay.model.kinds import AnswerSource, CaptureLevel, EdgeBasis, Fidelity, Kind, SideEffect
 from otel_agent_replay.model.loss import Loss, LossReason
 from otel_agent_replay.model.payload import EMPTY_DIGEST, MediaType, Payload, digest_of
@@ -80,6 +88,7 @@ __all__ = [
     "make_span",
     "new_run_id",
     "new_span_id",
+    "new_span_ids",
     "new_trace_id",
     "run_started_ms",
 ]

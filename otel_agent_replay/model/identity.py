@@ -17,6 +17,7 @@ RunId = NewType("RunId", bytes)
 
 # Bound at import, before any interception: our own ids must neither be recorded nor replayed.
 _time_ns = time.time_ns
+_NO_SPAN = bytes(8)
 _bits = random.Random(int.from_bytes(os.urandom(16), "big")).getrandbits  # noqa: S311 - identifiers, not secrets
 
 
@@ -52,6 +53,14 @@ def format_run_id(run_id: bytes) -> str:
 def new_trace_id() -> bytes:
     """Return 16 random bytes that are not all zero (W3C Trace Context)."""
     return (_bits(128) or 1).to_bytes(16, "big")
+
+
+def new_span_ids(count: int) -> bytes:
+    """Return `count` span ids, one behind the other."""
+    ids = _bits(64 * count).to_bytes(8 * count, "big") if count else b""
+    if any(ids[at : at + 8] == _NO_SPAN for at in range(0, len(ids), 8)):
+        return b"".join(new_span_id() for _ in range(count))
+    return ids
 
 
 def new_span_id() -> bytes:

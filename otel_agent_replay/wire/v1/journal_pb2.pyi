@@ -438,6 +438,74 @@ class NodeEnded(google.protobuf.message.Message):
 global___NodeEnded = NodeEnded
 
 @typing.final
+class AnsweredNodes(google.protobuf.message.Message):
+    """Nodes of a replay that were answered as recorded, many to a record: `begun` and `ended` are what they have in common,
+    the n-th entry of each list is what the n-th has of its own. Nothing in it says more than a NodeBegun and a NodeEnded.
+    """
+
+    DESCRIPTOR: google.protobuf.descriptor.Descriptor
+
+    RUN_ID_FIELD_NUMBER: builtins.int
+    BEGUN_FIELD_NUMBER: builtins.int
+    ENDED_FIELD_NUMBER: builtins.int
+    SPAN_IDS_FIELD_NUMBER: builtins.int
+    OCCURRENCES_FIELD_NUMBER: builtins.int
+    STEPS_FIELD_NUMBER: builtins.int
+    SEQUENCES_FIELD_NUMBER: builtins.int
+    BEGUN_NS_FIELD_NUMBER: builtins.int
+    REQUEST_DIGESTS_FIELD_NUMBER: builtins.int
+    ORIGIN_STEPS_FIELD_NUMBER: builtins.int
+    END_SEQUENCES_FIELD_NUMBER: builtins.int
+    ENDED_NS_FIELD_NUMBER: builtins.int
+    RESULT_DIGESTS_FIELD_NUMBER: builtins.int
+    run_id: builtins.bytes
+    span_ids: builtins.bytes
+    """8 bytes each"""
+    request_digests: builtins.bytes
+    """32 bytes each"""
+    result_digests: builtins.bytes
+    """32 bytes each"""
+    @property
+    def begun(self) -> global___NodeBegun: ...
+    @property
+    def ended(self) -> global___NodeEnded: ...
+    @property
+    def occurrences(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    @property
+    def steps(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    @property
+    def sequences(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    @property
+    def begun_ns(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    @property
+    def origin_steps(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    @property
+    def end_sequences(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    @property
+    def ended_ns(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        run_id: builtins.bytes = ...,
+        begun: global___NodeBegun | None = ...,
+        ended: global___NodeEnded | None = ...,
+        span_ids: builtins.bytes = ...,
+        occurrences: collections.abc.Iterable[builtins.int] | None = ...,
+        steps: collections.abc.Iterable[builtins.int] | None = ...,
+        sequences: collections.abc.Iterable[builtins.int] | None = ...,
+        begun_ns: collections.abc.Iterable[builtins.int] | None = ...,
+        request_digests: builtins.bytes = ...,
+        origin_steps: collections.abc.Iterable[builtins.int] | None = ...,
+        end_sequences: collections.abc.Iterable[builtins.int] | None = ...,
+        ended_ns: collections.abc.Iterable[builtins.int] | None = ...,
+        result_digests: builtins.bytes = ...,
+    ) -> None: ...
+    def HasField(self, field_name: typing.Literal["begun", b"begun", "ended", b"ended"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["begun", b"begun", "begun_ns", b"begun_ns", "end_sequences", b"end_sequences", "ended", b"ended", "ended_ns", b"ended_ns", "occurrences", b"occurrences", "origin_steps", b"origin_steps", "request_digests", b"request_digests", "result_digests", b"result_digests", "run_id", b"run_id", "sequences", b"sequences", "span_ids", b"span_ids", "steps", b"steps"]) -> None: ...
+
+global___AnsweredNodes = AnsweredNodes
+
+@typing.final
 class PartialResult(google.protobuf.message.Message):
     """A part of a body that is still arriving, so that a crash in the middle of a long stream loses little."""
 
@@ -675,6 +743,7 @@ class Record(google.protobuf.message.Message):
     LOSS_FIELD_NUMBER: builtins.int
     RUN_ENDED_FIELD_NUMBER: builtins.int
     CLEAN_END_FIELD_NUMBER: builtins.int
+    ANSWERED_FIELD_NUMBER: builtins.int
     @property
     def header(self) -> global___SegmentHeader: ...
     @property
@@ -697,6 +766,8 @@ class Record(google.protobuf.message.Message):
     def run_ended(self) -> global___RunEnded: ...
     @property
     def clean_end(self) -> global___CleanEnd: ...
+    @property
+    def answered(self) -> global___AnsweredNodes: ...
     def __init__(
         self,
         *,
@@ -711,9 +782,10 @@ class Record(google.protobuf.message.Message):
         loss: global___Loss | None = ...,
         run_ended: global___RunEnded | None = ...,
         clean_end: global___CleanEnd | None = ...,
+        answered: global___AnsweredNodes | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["body", b"body", "clean_end", b"clean_end", "foreign", b"foreign", "header", b"header", "loss", b"loss", "node_begun", b"node_begun", "node_ended", b"node_ended", "partial", b"partial", "reads", b"reads", "record", b"record", "run_begun", b"run_begun", "run_ended", b"run_ended"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["body", b"body", "clean_end", b"clean_end", "foreign", b"foreign", "header", b"header", "loss", b"loss", "node_begun", b"node_begun", "node_ended", b"node_ended", "partial", b"partial", "reads", b"reads", "record", b"record", "run_begun", b"run_begun", "run_ended", b"run_ended"]) -> None: ...
-    def WhichOneof(self, oneof_group: typing.Literal["record", b"record"]) -> typing.Literal["header", "body", "run_begun", "node_begun", "node_ended", "partial", "reads", "foreign", "loss", "run_ended", "clean_end"] | None: ...
+    def HasField(self, field_name: typing.Literal["answered", b"answered", "body", b"body", "clean_end", b"clean_end", "foreign", b"foreign", "header", b"header", "loss", b"loss", "node_begun", b"node_begun", "node_ended", b"node_ended", "partial", b"partial", "reads", b"reads", "record", b"record", "run_begun", b"run_begun", "run_ended", b"run_ended"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["answered", b"answered", "body", b"body", "clean_end", b"clean_end", "foreign", b"foreign", "header", b"header", "loss", b"loss", "node_begun", b"node_begun", "node_ended", b"node_ended", "partial", b"partial", "reads", b"reads", "record", b"record", "run_begun", b"run_begun", "run_ended", b"run_ended"]) -> None: ...
+    def WhichOneof(self, oneof_group: typing.Literal["record", b"record"]) -> typing.Literal["header", "body", "run_begun", "node_begun", "node_ended", "partial", "reads", "foreign", "loss", "run_ended", "clean_end", "answered"] | None: ...
 
 global___Record = Record
