@@ -47,6 +47,11 @@ from otel_agent_replay.model import (
 from otel_agent_replay.payload.redaction import Redaction
 
 _CHANGES = frozenset({SideEffect.WRITE, SideEffect.EXTERNAL})
+# Before Python 3.12 a member of an enumeration costs 70 ns each time it is named; a crossing names a dozen.
+_LIVE, _TAPE, _LEDGER = AnswerSource.LIVE, AnswerSource.TAPE, AnswerSource.LEDGER
+_DRY_RUN, _REFUSED = AnswerSource.DRY_RUN, AnswerSource.REFUSED
+_HTTP, _TOOL, _MODEL, _CHECKPOINT = Kind.HTTP, Kind.TOOL, Kind.MODEL, Kind.CHECKPOINT
+_NO_EFFECT = SideEffect.NONE
 _MOST_LATE = 32  # places of a run whose late calls are told
 
 _time_ns = time.time_ns  # bound at import: our own clock reads are never recorded
@@ -252,7 +257,7 @@ class Session:
         for source, answerer in self._prefix:
             answer = answerer.answer(call, child)
             if answer is not None:
-                shared = source is AnswerSource.TAPE
+                shared = source is _TAPE
                 if not shared:
                     child.number()
                 if terms.derives_key:
@@ -261,21 +266,21 @@ class Session:
         cell = self._cells.get((kind, side_effect))
         if cell is None:
             cell = self._cells[kind, side_effect] = self._cell(kind, side_effect)
-        if kind is Kind.HTTP and self.guarded and licensed_above(place):
+        if kind is _HTTP and self.guarded and licensed_above(place):
             cell = self.mode.below_tool
         keyed = not terms.derives_key
         for source in cell:
             answer = None
             if not keyed and source is not AnswerSource.TAPE:
                 call, keyed = self._keyed(call, child), True
-            if source is AnswerSource.LEDGER:
+            if source is _LEDGER:
                 answer = self._asked_ledger(call, child, terms)
                 if answer is None:
                     continue
-            elif source is AnswerSource.DRY_RUN:
+            elif source is _DRY_RUN:
                 if not rehearses:
                     continue
-            elif source is AnswerSource.REFUSED:
+            elif source is _REFUSED:
                 child.number()
                 self.interrupt = CrossingRefused(child.step, f"{kind.value} {call.name}", self.mode.name)
                 raise self.interrupt
@@ -284,15 +289,15 @@ class Session:
                 if answer is None:
                     continue
             if answer is None:
-                if kind is Kind.TOOL:
-                    child.through = side_effect is not SideEffect.NONE
+                if kind is _TOOL:
+                    child.through = side_effect is not _NO_EFFECT
                 child.key = call.idempotency_key
-                if revise is not None and source is AnswerSource.LIVE:
+                if revise is not None and source is _LIVE:
                     child.number()
                     call = revise(call, child)
             if not keyed:
                 call = self._keyed(call, child)
-            shared = source is AnswerSource.TAPE and self._shares is self.answerers
+            shared = source is _TAPE and self._shares is self.answerers
             return self._begun(Crossing(self, child, call, source, answer, shared))
         raise self._stop(call, child, None)
 
@@ -311,7 +316,7 @@ class Session:
             self.live_steps += 1
         elif self.effects is not None and crossing.answer is not None and crossing.call.side_effect in _CHANGES:
             self.effects.passed(crossing.call, place, crossing.answer.outcome)
-        if place.kind is Kind.MODEL or place.kind is Kind.CHECKPOINT:
+        if place.kind is _MODEL or place.kind is _CHECKPOINT:
             self.last_state = crossing.call.request.digest
         self.observer.began(crossing)
         return crossing
