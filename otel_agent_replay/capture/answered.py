@@ -1,7 +1,7 @@
 """The nodes of a replay that were answered as recorded: kept as numbers, and written many to a record.
 
-Owns which nodes these are, and their form in the journal. Of such a node the tape knows everything but its ids, its place
-in the order and its times, so that one of them costs a row here instead of two records.
+Owns which nodes these are, and their form in the journal. Of such a node the tape knows everything but its ids, place
+in the order and times, so that one of them costs a row here instead of two records.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from opentelemetry.trace import NoOpTracerProvider
 from otel_agent_replay.boundary.runs import set_run_factory
 from otel_agent_replay.capture.runs import RecordingRuns
 from otel_agent_replay.capture.tracing import Tracing
+from otel_agent_replay.export.answered_nodes import answered_nodes
 from otel_agent_replay.model import CaptureLevel
 from otel_agent_replay.payload.codec import decode
 from otel_agent_replay.payload.redaction import Redaction
@@ -52,7 +53,10 @@ class MemoryJournal:
         """Return each node's begin (the last of several) with its end, in begin order."""
         begun = {node.span_id: node for node in self.of("node_begun")}
         ended = {node.span_id: node for node in self.of("node_ended")}
-        return [(node, ended.get(span_id)) for span_id, node in begun.items()]
+        for answered in self.of("answered"):
+            for one, its_end in answered_nodes(answered):
+                begun[one.span_id], ended[one.span_id] = one, its_end
+        return [(node, ended.get(node.span_id)) for node in sorted(begun.values(), key=lambda node: node.sequence)]
 
     def node(self, name: str) -> tuple[wire.NodeBegun, wire.NodeEnded]:
         """Return the one node of that name."""
