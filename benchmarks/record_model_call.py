@@ -10,9 +10,17 @@ What is compared, in one process, in turn, on the same client class against the 
   a process that dies in a call leaves no trace of it.
 - raw tee, for information: appends the request's bytes and the response's bytes to a file. What it writes cannot be
   told apart again.
+- cassetter and vcrpy, the peers: the same calls in a cassette of their own a block, as their users record (all calls
+  let through, defaults for the rest). Both join a stream's chunks, keep no times, and write nothing before the block's
+  end: a process that dies in it leaves no trace. The client parses one chunk where it would parse 28, which is less
+  than without a recorder: so a stream is compared with the client's own time in it.
+
+What a recorder pays at the begin and the end of a block (a peer's cassette written, a run of ours opened and closed) is
+spread over its calls and counted against the peers; it is printed apart too, and not counted against the tees.
 
 Times are the caller's thread's CPU time, so that neither the server nor the machine's other users count; the added
 time is the difference of the fastest twentieths of many calls, taken in turn. The figure is the ratio of two of them.
+Beside it stands the same of medians on the wall clock.
 """
 
 from __future__ import annotations
@@ -25,12 +33,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import cassetter
 import httpx2
 import openai
+import vcr
 from measure import Figure, report
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
@@ -38,6 +51,7 @@ from opentelemetry.sdk.trace import TracerProvider
 import otel_agent_replay as replay
 
 CALLS = 10
+PLAIN_AGAINST = {"cassetter": 1.0, "vcrpy": 0.5}  # how much of what a peer adds we may add
 PLAIN = b'{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":"Hello there, how can I help?"},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":9,"total_tokens":18}}'
 MESSAGES = [
     {"role": "system", "content": "You are a helpful agent. " * 12},
@@ -57,7 +71,7 @@ HEADERS = (  # as a provider sends them
     ("strict-transport-security", "max-age=31536000; includeSubDomains; preload"),
     ("server", "cloudflare"),
 )
-_clock = (time.thread_time,)  # in a tuple: names of the module are rebound by the recorder
+_clocks = (time.thread_time, time.perf_counter)  # in a tuple: names of the module are rebound by the recorder
 
 
 def stream_body(chunks: int) -> list[bytes]:
@@ -169,38 +183,95 @@ def client_over(url: str, transport: httpx2.BaseTransport) -> openai.OpenAI:
     return openai.OpenAI(api_key="k", base_url=url, max_retries=0, http_client=httpx2.Client(transport=transport))
 
 
-def call(client: openai.OpenAI, *, stream: bool) -> float:
-    """Make one call and read its answer; return the thread's seconds."""
-    clock = _clock[0]
-    started = clock()
+@dataclass
+class Timed:
+    """Seconds of each call, and of each block beside its calls, a call: on the thread's CPU and on the wall clock."""
+
+    calls: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
+    around: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))
+
+
+def call(client: openai.OpenAI, *, stream: bool) -> tuple[float, float]:
+    """Make one call and read its answer; return the thread's seconds and those of the wall clock."""
+    cpu, wall = _clocks
+    started, began = cpu(), wall()
     answer = client.chat.completions.create(model="m", messages=MESSAGES, stream=stream)
     if stream:
         for _chunk in answer:
             pass
-    return clock() - started
+    return cpu() - started, wall() - began
 
 
-def compared(url: str, folder: Path, *, stream: bool, rounds: int = 100) -> dict[str, list[float]]:
+def block(client: openai.OpenAI, stream: bool) -> list[tuple[float, float]]:
+    return [call(client, stream=stream) for _ in range(CALLS)]
+
+
+def in_cassette(use: Callable[[str], object], folder: Path, client: openai.OpenAI, stream: bool) -> Callable:
+    """Return an action that makes a block of calls in a new cassette."""
+    folder.mkdir(exist_ok=True)
+
+    @contextmanager
+    def fresh() -> Iterator[None]:
+        path = folder / "block.yaml"
+        with use(str(path)):
+            yield
+        if path.stat().st_size < CALLS * 100:
+            raise SystemExit(f"{path} does not hold the calls")
+        path.unlink()
+
+    def action() -> list[tuple[float, float]]:
+        with fresh():
+            return block(client, stream)
+
+    return action
+
+
+def compared(url: str, folder: Path, *, stream: bool, rounds: int = 100) -> dict[str, Timed]:
     """Return the seconds of each call, by what was measured."""
     bare = client_over(url, httpx2.HTTPTransport())
+    tee, raw = client_over(url, RecorderTee(folder / "tee.jsonl")), client_over(url, RawTee(folder / "tee.bin"))
     subjects = {
-        "bare": lambda: [call(bare, stream=stream) for _ in range(CALLS)],
-        "recorder-tee": _calling(client_over(url, RecorderTee(folder / "tee.jsonl")), stream),
-        "raw tee": _calling(client_over(url, RawTee(folder / "tee.bin")), stream),
-        "recorded": replay.agent(lambda: [call(bare, stream=stream) for _ in range(CALLS)], name="bench"),
+        "bare": lambda: block(bare, stream),
+        "recorder-tee": lambda: block(tee, stream),
+        "raw tee": lambda: block(raw, stream),
+        "recorded": replay.agent(lambda: block(bare, stream), name="bench"),
+        "cassetter": in_cassette(
+            lambda path: cassetter.use_cassette(path, record_mode="all"), folder / "cassetter", bare, stream
+        ),
+        "vcrpy": in_cassette(lambda path: vcr.use_cassette(path, record_mode="all"), folder / "vcrpy", bare, stream),
     }
     names = list(subjects)
-    found: dict[str, list[float]] = {name: [] for name in names}
+    found = {name: Timed() for name in names}
+    cpu, wall = _clocks
     for number in range(rounds + 4):
         for name in names[number % len(names) :] + names[: number % len(names)]:
+            started, began = cpu(), wall()
             seconds = subjects[name]()
-            if number >= 4:
-                found[name] += seconds
+            whole = (cpu() - started, wall() - began)
+            if number < 4:
+                continue
+            for clock in (0, 1):
+                each = [one[clock] for one in seconds]
+                found[name].calls[clock].extend(each)
+                found[name].around[clock].append((whole[clock] - sum(each)) / CALLS)
     return found
 
 
-def _calling(client: openai.OpenAI, stream: bool):
-    return lambda: [call(client, stream=stream) for _ in range(CALLS)]
+class Added:
+    """What each recorder adds to a call, in milliseconds: the thread's CPU time, or medians of the wall clock."""
+
+    def __init__(self, found: dict[str, Timed], *, wall: bool) -> None:
+        least = statistics.median if wall else low
+        self.bare = 1000 * least(found["bare"].calls[wall])
+        around = 1000 * least(found["bare"].around[wall])
+        self.calls = {name: 1000 * least(one.calls[wall]) - self.bare for name, one in found.items()}
+        self.ends = {name: 1000 * least(one.around[wall]) - around for name, one in found.items()}
+
+    def whole(self, name: str) -> float:
+        return self.calls[name] + self.ends[name]
+
+    def parts(self, name: str) -> str:
+        return f"{self.calls[name]:.3f} + {self.ends[name]:.3f} ms"
 
 
 def low(values: list[float]) -> float:
@@ -209,29 +280,54 @@ def low(values: list[float]) -> float:
 
 def figures_of(url: str, folder: Path, label: str) -> list[Figure]:
     figures = []
-    for what, stream, limit in (("plain call", False, 2.0), ("28-chunk stream", True, 2.5)):
+    for what, stream, most, most_ms in (("plain call", False, 2.0, 0.4), ("28-chunk stream", True, 2.5, 0.5)):
         found = compared(url, folder, stream=stream)
-        bare = low(found["bare"])
-        added = {name: low(values) - bare for name, values in found.items()}
-        middles = {name: statistics.median(values) - statistics.median(found["bare"]) for name, values in found.items()}
-        floor = added["recorder-tee"]
-        detail = f"({1000 * added['recorded']:.3f} ms against {1000 * floor:.3f} ms; raw tee {1000 * added['raw tee']:.3f} ms; the bare call {1000 * bare:.3f} ms; by medians {middles['recorded'] / middles['recorder-tee']:.2f} x)"
+        cpu, wall = Added(found, wall=False), Added(found, wall=True)
+        ours = cpu.calls["recorded"]
+        figures.append(
+            Figure(
+                f"added time of a recorded {what}, {label}",
+                ours,
+                most_ms,
+                "ms",
+                detail=f"(the bare call {cpu.bare:.3f} ms; wall clock {wall.calls['recorded']:.3f} ms; its share of the run's begin and end {cpu.ends['recorded']:.3f} ms)",
+            )
+        )
+        floor = cpu.calls["recorder-tee"]
         figures.append(
             Figure(
                 f"added time of a recorded {what} against a recorder-tee, {label}",
-                added["recorded"] / floor,
-                limit,
+                ours / floor,
+                most,
                 "x",
-                detail=detail,
+                detail=f"({ours:.3f} ms against {floor:.3f} ms; raw tee {cpu.calls['raw tee']:.3f} ms; wall clock {wall.calls['recorded'] / wall.calls['recorder-tee']:.2f} x)",
             )
         )
+        figures += [against(peer, what, label, cpu, wall, stream=stream) for peer in ("cassetter", "vcrpy")]
     return figures
+
+
+def against(peer: str, what: str, label: str, cpu: Added, wall: Added, *, stream: bool) -> Figure:
+    """Judge what is added to a plain call; of a stream, whose chunks the peers join for the client, the whole call."""
+    detail = (
+        f"({cpu.parts('recorded')} against {cpu.parts(peer)}, calls + begin and end of a block of {CALLS}; "
+        f"wall clock {wall.parts('recorded')} against {wall.parts(peer)}"
+    )
+    if stream:
+        value, on_wall = ((one.bare + one.whole("recorded")) / (one.bare + one.whole(peer)) for one in (cpu, wall))
+        claim, most = f"a recorded {what}, the client included, against {peer}, {label}", 1.2
+        detail += f"; by the wall clock {on_wall:.2f} x)"
+    else:
+        value, on_wall = (one.whole("recorded") / one.whole(peer) for one in (cpu, wall))
+        claim, most = f"added time of a recorded {what} against {peer}, {label}", PLAIN_AGAINST[peer]
+        detail += f"; calls alone {cpu.calls['recorded'] / cpu.calls[peer]:.2f} x, by the wall clock {on_wall:.2f} x)"
+    return Figure(claim, value, most, "x", detail=detail)
 
 
 def first_chunk_delay(url: str) -> float:
     """Return how much later the first chunk of a stream reaches the consumer when it is recorded, in milliseconds."""
     bare = client_over(url, httpx2.HTTPTransport())
-    clock = _clock[0]
+    clock = _clocks[0]
 
     def first() -> float:
         started = clock()
