@@ -271,7 +271,7 @@ class Session:
         keyed = not terms.derives_key
         for source in cell:
             answer = None
-            if not keyed and source is not AnswerSource.TAPE:
+            if not keyed and source is not _TAPE:
                 call, keyed = self._keyed(call, child), True
             if source is _LEDGER:
                 answer = self._asked_ledger(call, child, terms)

@@ -16,7 +16,7 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.approvals import Grant, action_digest
-from otel_agent_replay.boundary.crossing import Crossing, Place
+from otel_agent_replay.boundary.crossing import Answer, Crossing, Place
 from otel_agent_replay.boundary.effects import Terms
 from otel_agent_replay.boundary.http_faults import report, stop
 from otel_agent_replay.boundary.outcomes import (
@@ -141,20 +141,6 @@ class Declaration:
         return session.redaction.text(text)
 
 
-def _served(crossing: Crossing) -> Any:
-    """End an answered crossing as recorded: return its value or raise its error."""
-    answer = crossing.answer
-    if answer is None:
-        raise AssertionError("only an answered crossing can be served")
-    outcome = answer.outcome
-    crossing.finish(outcome)
-    if outcome.failure is not None:
-        raise rebuild(outcome.failure)
-    if outcome.result is None or outcome.result.data is None:
-        return None
-    return decode(outcome.result.data)
-
-
 def _begin(
     declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Crossing:
@@ -271,9 +257,17 @@ def _granted(crossing: Crossing, grant: Grant | None) -> None:
             session.effects.granted(crossing.place, grant)
 
 
-def _served_value(declaration: Declaration, crossing: Crossing) -> Any:
-    """Serve an answered crossing; an approval on the tape is granted again, for this session alone."""
-    value = _served(crossing)
+def _served_value(declaration: Declaration, crossing: Crossing, answer: Answer) -> Any:
+    """End an answered crossing as recorded: return its value or raise its error.
+
+    An approval on the tape is granted again, for this session alone.
+    """
+    outcome = answer.outcome
+    crossing.finish(outcome)
+    if outcome.failure is not None:
+        raise rebuild(outcome.failure)
+    result = outcome.result
+    value = None if result is None or result.data is None else decode(result.data)
     if declaration.kind is _APPROVAL:
         _granted(crossing, _grant(declaration, crossing, value)[0])
     return value
@@ -282,9 +276,10 @@ def _served_value(declaration: Declaration, crossing: Crossing) -> Any:
 def call(declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Cross with a plain function: return its value, live or served, or raise its error."""
     crossing = _begin(declaration, here, args, kwargs)
-    if crossing.answer is not None:
-        crossing.settle()
-        return _served_value(declaration, crossing)
+    answer = crossing.answer
+    if answer is not None:
+        answer.settle()
+        return _served_value(declaration, crossing, answer)
     try:
         with crossing.inside():
             value = _through(declaration, crossing, kwargs)(*args, **kwargs)
@@ -306,7 +301,7 @@ async def call_async(
         except asyncio.CancelledError as error:
             _failed(crossing, error)
             raise
-        return _served_value(declaration, crossing)
+        return _served_value(declaration, crossing, crossing.answer)
     try:
         with crossing.inside():
             value = await _through(declaration, crossing, kwargs)(*args, **kwargs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from otel_agent_replay.boundary.crossing import Crossing, Place, strand_label
 from otel_agent_replay.capture.node_records import Shape
@@ -34,13 +34,8 @@ class _Like:
         self.strand = strand
 
 
-class Begun(NamedTuple):
-    """A node that has begun: `time_ns` is when."""
-
-    crossing: Crossing
-    like: _Like
-    time_ns: int
-
+Begun = tuple[Crossing, _Like, int]
+"""A node that has begun: the crossing, its like, and the Unix nanoseconds when it did."""
 
 _Row = tuple[_Like, int, int, int, int, bytes, int, int, int, bytes]
 
@@ -65,10 +60,6 @@ class AnsweredNodes:
         self._rows: list[_Row] = []
         self._lock = threading.Lock()
 
-    def __len__(self) -> int:
-        """Return how many have ended and are not written."""
-        return len(self._rows)
-
     def begun(self, crossing: Crossing) -> bool:
         """Keep the begin of `crossing`, now; False when it is none of these."""
         answer, call = crossing.answer, crossing.call
@@ -79,7 +70,7 @@ class AnsweredNodes:
         like = self._likes.get(key)
         if like is None or like.attributes is not call.attributes or like.media_type != call.request.media_type:
             like = self._liken(key, crossing)
-        self._open[place] = Begun(crossing, like, _time_ns())
+        self._open[place] = (crossing, like, _time_ns())
         return True
 
     def _liken(self, key: tuple[object, ...], crossing: Crossing) -> _Like:
@@ -90,9 +81,12 @@ class AnsweredNodes:
         like = self._likes[key] = _Like(call, shape, self._span_id_of(place.parent), strand_label())
         return like
 
-    def ended(self, begun: Begun, outcome: Outcome) -> bool:
-        """Keep the end, now, of what `taken` gave; False when it did not end as recorded: it needs its own records."""
-        crossing = begun.crossing
+    def ended(self, begun: Begun, outcome: Outcome) -> int:
+        """Keep the end, now, of what `taken` gave. Returns how many are kept and not written.
+
+        0: this one did not end as recorded, and needs records of its own.
+        """
+        crossing, like, time_ns = begun
         answer, result = crossing.answer, outcome.result
         if (
             answer is None
@@ -101,15 +95,16 @@ class AnsweredNodes:
             or outcome.status is not _OK
             or outcome.failure is not None
         ):
-            return False
+            return 0
         place = crossing.place
-        self._rows.append(
+        rows = self._rows
+        rows.append(
             (
-                begun.like,
+                like,
                 place.occurrence,
                 place.step or 0,
                 place.sequence,
-                begun.time_ns,
+                time_ns,
                 crossing.call.request.digest,
                 answer.origin_step or 0,
                 place.next_sequence(),
@@ -117,7 +112,7 @@ class AnsweredNodes:
                 result.digest,
             )
         )
-        return True
+        return len(rows)
 
     def taken(self, place: Place) -> Begun | None:
         """Return the begin that is kept for `place`, and forget it."""
@@ -125,7 +120,7 @@ class AnsweredNodes:
 
     def still_open(self) -> list[Crossing]:
         """Return what has begun and not ended."""
-        return [begun.crossing for begun in list(self._open.values())]
+        return [begun[0] for begun in list(self._open.values())]
 
     def records(self) -> list[bytes]:
         """Return the records of all that has ended, and forget it."""

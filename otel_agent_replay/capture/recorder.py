@@ -129,9 +129,10 @@ class Recorder:
             answered = self._answered
             begun = None if answered is None else answered.taken(crossing.place)
             if answered is not None and begun is not None:
-                if answered.ended(begun, outcome):
-                    if len(answered) >= _MOST_RECORDS_HELD:
-                        self._write(())
+                held = answered.ended(begun, outcome)
+                if held >= _MOST_RECORDS_HELD:
+                    self._write(())
+                if held:
                     return
                 self._began(crossing, begun)
             self._ended(crossing, outcome)
@@ -285,7 +286,7 @@ class Recorder:
             self.wants_facts = self.wants_facts or not node.bodies  # they cannot be read from bodies later
         if above.reads:
             self._write(self._pending_reads(above))
-        started_ns = begun.time_ns if begun is not None else _time_ns() if live is None else live.start_ns
+        started_ns = begun[2] if begun is not None else _time_ns() if live is None else live.start_ns
         self._write_begin(crossing, shape, node, above, started_ns)
         self._open[node.span_id] = (place, crossing)
 

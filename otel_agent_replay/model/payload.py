@@ -46,6 +46,10 @@ class Payload(NamedTuple):
         """Return the payload of `data`, digest computed."""
         return _new_tuple(cls, (_sha256(data).digest(), data, media_type, len(data)))  # half of the cost of `cls(...)`
 
+    def with_data(self, data: bytes) -> Payload:
+        """Return the same payload with its bytes, which the caller has proved by the digest."""
+        return _new_tuple(Payload, (self[0], data, self[2], len(data)))
+
     def without_data(self) -> Payload:
         """Return the same payload with the digest only."""
         return Payload(self.digest, None, self.media_type, self.size)

@@ -105,7 +105,8 @@ class CompletionOrder:
             return
         if self._head < entry.end_turn:
             self._block(entry)
-        if self._must_be_quiet():
+        last = self._last_ender
+        if last is not None and not _is_owner(last) and not self._opened_up:
             quiet_threads()
 
     async def settle_async(self, entry: Ending) -> None:

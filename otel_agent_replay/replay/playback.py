@@ -33,14 +33,15 @@ class TapeAnswer:
         self._entry = entry
         self._ended = False
         self.outcome = outcome
-        self.origin_step = entry.node.step
+        self.origin_step = entry.step or None
         self.same_request = same_request
 
     def settle(self) -> None:
         """Block until the recorded order allows this answer to end. Raises the interrupt of a stopped replay."""
         playback = self._playback
         playback.order.settle(self._entry)
-        playback.check(self._entry, self.outcome)
+        if playback.interrupt is not None or self.outcome.status is _IS_PENDING:
+            playback.check(self._entry, self.outcome)
 
     async def settle_async(self) -> None:
         """The same for a task. A call that was cancelled is held until the caller cancels it."""
@@ -82,10 +83,10 @@ class Playback:
                 return None
             same_request = entry.call.digest == call.digest
         try:
-            outcome = self.tape.outcome(entry) if entry.node.outcome is not None else _PENDING
+            outcome = self.tape.outcome(entry) if entry.outcome is not None else _PENDING
         except (MissingPayload, DamagedRecording) as error:
             raise self.stop(TapeUnreadable(entry.node.step, str(error))) from error
-        place.key = entry.call.idempotency_key
+        place.key = entry.key
         self.order.began(entry)
         return TapeAnswer(self, entry, outcome, same_request)
 

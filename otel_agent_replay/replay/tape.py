@@ -41,25 +41,28 @@ class Entry:
 
     `span` gives its recorded Unix nanoseconds (begin, end; 0 when unknown). `below` tells that it happened
     inside another crossing: when that one is answered from the tape, nobody asks for this one. `taken` tells
-    that it was handed out. `begin_turn` and `end_turn` belong to `order`, `canonical` to `playback`.
+    that it was handed out. `step` is 0 when it has none, `key` its idempotency key. `begin_turn` and `end_turn` belong
+    to `order`, `canonical` to `playback`.
     """
 
-    __slots__ = ("begin_turn", "below", "call", "canonical", "end_turn", "node", "span", "taken")
+    # What each answer needs lies here too: a long tape is not near the processor, and each hop from object to object
+    # is felt.
+    __slots__ = (
+        "begin_turn", "below", "call", "canonical", "end_turn", "key", "node", "outcome", "span", "step", "taken",
+    )  # fmt: skip
 
     def __init__(self, node: Node, call: Call, span: tuple[int, int], below: bool) -> None:
         self.node = node
         self.call = call
+        self.outcome = node.outcome
+        self.step = node.step or 0
+        self.key = call.idempotency_key
         self.span = span
         self.below = below
         self.taken = False
         self.begin_turn = -1
         self.end_turn = -1
         self.canonical: bytes | None = None
-
-    @property
-    def step(self) -> int:
-        """Its step; 0 when it has none."""
-        return self.node.step or 0
 
 
 class ThreadEnd:
@@ -138,7 +141,7 @@ class Tape:
         self._numbers: list[int] | None = None
         self._lock = threading.Lock()
         self._acquire, self._release = self._lock.acquire, self._lock.release  # a third of what `with` costs
-        self._exact: dict[tuple[Path, Kind, str, bytes], Entry | deque[Entry]] = {}
+        self._exact: dict[tuple[Path, Kind, str], dict[bytes, Entry | deque[Entry]]] = {}  # by place, then by digest
         self._with_reads: dict[Path, Node] = {}
         self._reads: dict[Path, _Reads] = {}
         self._relaxed: dict[tuple[Path, Kind, str, bytes], list[Entry]] | None = None
@@ -173,15 +176,18 @@ class Tape:
             if crosses and node.call is not None:
                 self.entries.append(Entry(node, node.call, (span.start_ns, span.end_ns), below))
         self.entries.sort(key=lambda entry: entry.node.sequence)
-        exact = self._exact
         for entry in self.entries:
-            node, call = entry.node, entry.call
-            key = (node.path[:-1], call.kind, call.name, call.digest)
-            same = exact.get(key)
+            call = entry.call
+            place = (entry.node.path[:-1], call.kind, call.name)
+            here = self._exact.get(place)
+            if here is None:
+                here = self._exact[place] = {}
+            digest = call.digest
+            same = here.get(digest)
             if same is None:
-                exact[key] = entry
+                here[digest] = entry
             elif isinstance(same, Entry):  # a queue is 600 bytes: only where requests repeat
-                exact[key] = deque((same, entry))
+                here[digest] = deque((same, entry))
             else:
                 same.append(entry)
 
@@ -233,8 +239,10 @@ class Tape:
         Among identical requests the one that the same thread of control (`strand()`) made comes first, then begin
         order.
         """
-        digest = call.request.digest if call.head is None else call.digest
-        same = self._exact.get((parent, call.kind, call.name, digest))
+        here = self._exact.get((parent, call.kind, call.name))
+        if here is None:
+            return None
+        same = here.get(call.request.digest if call.head is None else call.digest)
         if same is None:
             return None
         if isinstance(same, Entry):
@@ -366,7 +374,7 @@ class Tape:
 
     def outcome(self, entry: Entry) -> Outcome:
         """Return the recorded outcome with its bytes. Raises MissingPayload, DamagedRecording."""
-        outcome = entry.node.outcome
+        outcome = entry.outcome
         if outcome is None:
             raise DamagedRecording(f"step {entry.node.step} ({'/'.join(entry.node.path)}) has no outcome")
         result = outcome.result
@@ -377,7 +385,7 @@ class Tape:
         if data is None or digest_of(data) != digest:
             kept = self.loaded(result, entry, "result")  # the empty payload, or it says what is wrong
         else:
-            kept = Payload(digest, data, result.media_type, len(data))
+            kept = result.with_data(data)
         # `dataclasses.replace` costs more than everything else that playback does for a small answer.
         return make_outcome(
             outcome.status,
