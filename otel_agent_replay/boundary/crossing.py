@@ -116,6 +116,11 @@ class Place:
         """Return the root place of a run of agent `name`: of a new one, unless `counters` go on from a recording."""
         return cls(Kind.RUN, name, None, counters or Counters())
 
+    def renumber(self, occurrence: int) -> None:
+        """Give it this number among its like: where a recording has it. To be told before anything happens there."""
+        self.occurrence = occurrence
+        self._path = None
+
     def number(self) -> None:
         """Give it the run's next step, if it is one and has none yet."""
         if self.step is None and self.kind in _STEPS:
@@ -380,7 +385,7 @@ class Crossing:
         if drill is not None:
             drill("during", self.place)
         if self.call.idempotency_key and outcome.status in _NOT_DONE:
-            self.session.keys.failed(self.call)
+            self.session.keys.failed(self.call, on_record=self.shared)
         try:
             self.session.observer.ended(self, outcome)
             if effect is not None:  # last: what the ledger knows to be done, the recording has the result of

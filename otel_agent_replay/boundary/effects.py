@@ -80,7 +80,7 @@ class Keys:
 
     def __init__(self, run_id: bytes, recorded: Collection[str] = ()) -> None:
         self._run_id = run_id
-        self._recorded = recorded
+        self._recorded = set(recorded)
         self._first: dict[tuple[str, bytes], int] = {}  # numbers below it are in use
         self._used: set[str] = set()
         self._lock = threading.Lock()
@@ -100,10 +100,12 @@ class Keys:
             self._used.add(key)
         return key
 
-    def failed(self, call: Call) -> None:
-        """The call failed."""
+    def failed(self, call: Call, *, on_record: bool) -> None:
+        """The call failed, now or on record: a later one on record may then have the same key."""
         with self._lock:
             self._used.discard(call.idempotency_key)
+            if not on_record:
+                self._recorded.discard(call.idempotency_key)
             self._first.pop((call.name, call.digest), None)
 
     def _key(self, call: Call, number: int) -> str:

@@ -180,9 +180,12 @@ class NodeRecords:
         exchange = joined.field(_BEGUN_EXCHANGE, joined.field(_REQUEST_HEAD, joined.request_head(head)))
         return shape.begun + record.SerializeToString() + joined.field(_NODE_BEGUN, exchange), wanted
 
-    def entered(self, place: Place, shape: Shape, ids: tuple[bytes, bytes, bytes], time_ns: int) -> bytes:
+    def entered(self, place: Place, shape: Shape, ids: tuple[bytes, bytes, bytes], time_ns: int, strand: str) -> bytes:
         """Return the record of a scope's begin."""
-        return shape.begun + self._begin(place, ids, time_ns).SerializeToString()
+        record = self._begin(place, ids, time_ns)
+        if strand:
+            record.node_begun.strand = strand
+        return shape.begun + record.SerializeToString()
 
     @staticmethod
     def _begin(place: Place, ids: tuple[bytes, bytes, bytes], time_ns: int) -> wire.Record:

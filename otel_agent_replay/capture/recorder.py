@@ -186,7 +186,7 @@ class Recorder:
             live = self._start(place, above, shape.span_name, shape.facts)
             node = place.span = NodeRecord(new_span_id() if live is None else live.span_id, live, above.bodies)
             started_ns = _time_ns() if live is None else live.start_ns
-            record = self._records.entered(place, shape, _ids(node, above), started_ns)
+            record = self._records.entered(place, shape, _ids(node, above), started_ns, strand_label())
             self._write([*self._pending_reads(above), record])
             self._open[node.span_id] = (place, None)
         except Exception as error:

@@ -32,6 +32,7 @@ from otel_agent_replay.model import (
 from otel_agent_replay.payload.codec import encode
 from otel_agent_replay.replay.by_arguments import RecordedAnswer
 from otel_agent_replay.replay.playback import Playback, TapeAnswer
+from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.tape import Entry, Tape
 
 _STOPPED = frozenset({RunStatus.ERROR, RunStatus.ABORTED, RunStatus.DEPARTED})
@@ -43,6 +44,7 @@ class ContinuedPlayback(Playback):
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)
         self.again: set[Place] = set()
+        self.places = RecordedPlaces(tape.nodes)
 
     def answer(self, call: Call, place: Place) -> Answer | None:
         """Return the recorded answer, or None when this call is beyond the recording or was in flight at its end.
@@ -51,14 +53,18 @@ class ContinuedPlayback(Playback):
         """
         if self.interrupt is not None:
             raise self.interrupt
+        if self._is_new(place.parent):
+            return None
         parent = () if place.parent is None else place.parent.path
         entry, same_request = self.tape.take(parent, call, strand_label), True
         if entry is None:
             entry = self._near(parent, call)
             if entry is None:
                 self._must_be_beyond(call, place)
+                self.places.new(place)
                 return None
             same_request = entry.call.digest == call.digest
+        self.places.found(place, entry.node)
         place.step = entry.node.step
         place.key = entry.call.idempotency_key
         self.order.began(entry)
@@ -70,6 +76,16 @@ class ContinuedPlayback(Playback):
         except (MissingPayload, DamagedRecording) as error:
             raise self.stop(TapeUnreadable(entry.node.step, str(error))) from error
         return TapeAnswer(self, entry, outcome, same_request=same_request)
+
+    def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
+        """Return the next recorded bulk read of that name there, or None."""
+        return None if self._is_new(place) else super().read(kind, name, place, strand)
+
+    def _is_new(self, place: Place | None) -> bool:
+        """Whether code at `place` runs in a call that is made for the first time: no part of it is on record."""
+        while place is not None and not place.kind.is_crossing:
+            place = place.parent
+        return place is not None and place not in self.again
 
     def _must_be_beyond(self, call: Call, place: Place) -> None:
         above = place.parent

@@ -19,6 +19,7 @@ from otel_agent_replay.errors import AgentReplayError, CannotJudge, FenceViolati
 from otel_agent_replay.model import (
     AnswerSource,
     CaptureLevel,
+    Kind,
     OutcomeStatus,
     Payload,
     RecordedRun,
@@ -193,7 +194,7 @@ class ContinuedRuns:
         tape = resumable_tape(recorded)
         playback = ContinuedPlayback(tape)
         continuation = continuation_of(
-            recorded, tape, run_id=run.run_id, attempt=run.attempt + 1, was_begun=playback.again.__contains__
+            recorded, playback, run_id=run.run_id, attempt=run.attempt + 1, was_begun=playback.again.__contains__
         )
         session = self._recording.open(
             request, mode=RESUME, answerers={AnswerSource.TAPE: playback}, continuation=continuation
@@ -204,7 +205,7 @@ class ContinuedRuns:
         tape = Tape(recorded, before_step=plan.at, without=plan.edited_steps)
         playback = ContinuedPlayback(tape)
         continuation = continuation_of(
-            recorded, tape, run_id=new_run_id(), attempt=1, was_begun=lambda _: False, fork_step=plan.at
+            recorded, playback, run_id=new_run_id(), attempt=1, was_begun=lambda _: False, fork_step=plan.at
         )
         session = self._recording.open(
             request,
@@ -284,14 +285,15 @@ class _Going:
 
 def continuation_of(
     recorded: RecordedRun,
-    tape: Tape,
+    playback: ContinuedPlayback,
     *,
     run_id: bytes,
     attempt: int,
     was_begun: Callable[[Place], bool],
     fork_step: int = 0,
 ) -> Continuation:
-    """Return what a run that goes on takes over from its recording, as far as `tape` has it."""
+    """Return what a run that goes on takes over from its recording, as far as `playback` has it."""
+    tape = playback.tape
     spans, keys = {}, set()
     last_sequence = last_step = 0
     for item in recorded.spans:
@@ -303,7 +305,8 @@ def continuation_of(
             last_step = max(last_step, node.step)
         if node.end_sequence and tape.has(node):
             spans[node.path] = item.span.span_id
-        if node.call is not None and tape.has(node) and (node.outcome is None or node.outcome.status not in _NOT_DONE):
+        failed = node.outcome is not None and node.outcome.status in _NOT_DONE
+        if node.kind is Kind.TOOL and node.call is not None and not failed and tape.has(node):
             keys.add(node.call.idempotency_key)
     return Continuation(
         run_id,
@@ -315,6 +318,7 @@ def continuation_of(
         recorded.payload,
         fork_step,
         frozenset(keys),
+        playback.places.scope,
     )
 
 

@@ -11,7 +11,7 @@ import math
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 from otel_agent_replay.errors import DamagedRecording, MissingPayload
 from otel_agent_replay.model import (
@@ -33,6 +33,7 @@ from otel_agent_replay.model import (
 
 Path = tuple[str, ...]
 _NUMBER = re.compile(r"#\d+\Z")
+_SCOPE = f"{Kind.SCOPE.value}:"
 _MOST_SCANNED = 256  # how far an identical request is searched for its own strand's answer
 
 
@@ -213,6 +214,11 @@ class Tape:
             went_well = outcome.head.status < 400
         return not went_well or node.side_effect in (SideEffect.NONE, SideEffect.READ)
 
+    @property
+    def nodes(self) -> Sequence[Node]:
+        """The nodes of the recording that lie on it."""
+        return self._nodes
+
     def numbers(self) -> list[int]:
         """Return every sequence number that the recording uses, sorted: begins, ends and bulk reads."""
         if self._numbers is None:
@@ -266,10 +272,10 @@ class Tape:
         if self._relaxed is None:
             relaxed: dict[tuple[Path, Kind, str, bytes], list[Entry]] = {}
             for entry in self.entries:
-                place = unnumbered(entry.node.path[:-1])
+                place = _unnumbered(entry.node.path[:-1])
                 relaxed.setdefault((place, entry.call.kind, entry.call.name, entry.call.digest), []).append(entry)
             self._relaxed = relaxed
-        found = self._relaxed.get((unnumbered(parent), call.kind, call.name, call.digest), ())
+        found = self._relaxed.get((_unnumbered(parent), call.kind, call.name, call.digest), ())
         return next((entry for entry in found if self.claim(entry)), None)
 
     def alike(self, parent: Path, kind: Kind, name: str) -> Iterator[Entry]:
@@ -433,9 +439,9 @@ def _wanted_for(entry: Entry | None, what: str) -> str:
     return f"{what} of the run" if entry is None else f"{what} of step {entry.node.step}"
 
 
-def unnumbered(path: Path) -> Path:
-    """Return a path without the number of each part among its like."""
-    return tuple(_NUMBER.sub("", part) for part in path)
+def _unnumbered(path: Path) -> Path:
+    """Return a path without the numbers of its scopes among their like."""
+    return tuple(_NUMBER.sub("", part) if part.startswith(_SCOPE) else part for part in path)
 
 
 def _of_strand(same: deque[Entry], strand: str) -> Entry | None:

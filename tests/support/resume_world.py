@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,8 +34,9 @@ class World:
     """A model, orders, and services that do what is asked once a key, as good ones do; `x-key: ""` is no key.
 
     `asked` counts model calls by prompt, `done` changes by path and content, `called` calls that ask for one. `hold`
-    maps a path to an event that its answer waits for, `arrived` to one that is set when somebody asks there. `status`
-    is how a path is answered instead.
+    maps a path (`hold_prompt` a prompt) to an event that its answer waits for, `arrived` a path to one that is set when
+    somebody asks there. `fails` is how many of the next calls of a path (`GET /service` for queries; `fails_prompt`:
+    of a prompt) get status 500.
     """
 
     def __init__(self) -> None:
@@ -43,7 +46,9 @@ class World:
         self.keys: dict[str, set[str]] = {}
         self.hold: dict[str, threading.Event] = {}
         self.arrived: dict[str, threading.Event] = {}
-        self.status: dict[str, int] = {}
+        self.fails: Counter[str] = Counter()
+        self.fails_prompt: Counter[str] = Counter()
+        self.hold_prompt: dict[str, threading.Event] = {}
         self._by_key: dict[tuple[str, str], bytes] = {}
         self.provider = ScriptedProvider(self._answer)
 
@@ -55,27 +60,36 @@ class World:
         if path == "/v1/chat/completions":
             prompt = request.json["messages"][-1]["content"]
             self.asked[prompt] += 1
-            if path in self.status:
-                return Reply.of_json({"error": {"message": "overloaded"}}, self.status[path])
+            if self.fails_prompt[prompt]:
+                self.fails_prompt[prompt] -= 1
+                return Reply.of_json({"error": {"message": "overloaded"}}, 500)
+            if prompt in self.hold_prompt:
+                hold = {-1: self.hold_prompt[prompt]}
             return Reply.of_json(completion(f"answer {hashlib.sha256(prompt.encode()).hexdigest()[:8]}"), hold=hold)
         _, service, *rest = path.split("/")
         if request.method == "GET":
             kept = self._by_key.get((f"/{service}", rest[0]))
             if service == "orders":
                 return Reply.of_json({"id": rest[0], "cents": 4900}, hold=hold)
-            if path in self.status or kept is None:
-                return Reply.of_json({}, self.status.get(path, 404))
-            return Reply(kept)
+            if self._fails(f"GET /{service}"):
+                return Reply.of_json({}, 500)
+            return Reply.of_json({}, 404) if kept is None else Reply(kept)
         what = f"{path} {request.body.decode()}"
         key = request.header("x-key")
         self.called[what] += 1
         self.keys.setdefault(what, set()).add(key)
-        if path in self.status:
-            return Reply.of_json({}, self.status[path])
+        if self._fails(path):
+            return Reply.of_json({}, 500)
         if not key or (path, key) not in self._by_key:
             self.done[what] += 1
             self._by_key[path, key] = json.dumps({"did": what, "number": self.done[what]}).encode()
         return Reply(self._by_key[path, key], hold=hold)
+
+    def _fails(self, what: str) -> bool:
+        if not self.fails[what]:
+            return False
+        self.fails[what] -= 1
+        return True
 
     def __enter__(self) -> World:  # noqa: PYI034 - typing.Self needs 3.11
         self.provider.start()
@@ -85,6 +99,14 @@ class World:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.provider.stop()
+
+
+def until(condition: Callable[[], bool], what: str, within_s: float = 30) -> None:
+    """Wait for something that another process does and nobody tells."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        assert time.monotonic() < deadline, f"not within {within_s} s: {what}"
+        time.sleep(0.01)
 
 
 def completion(text: str) -> dict[str, Any]:
