@@ -111,15 +111,15 @@ class Runtime:
 
     def resuming(self, run_id: str, *, changed: bool) -> ContinuedRuns:
         """Return a factory that goes on with a run in this process. Raises RunNotFound, CannotJudge."""
-        from otel_agent_replay.export.unsealed import load_run
+        from otel_agent_replay.export.unsealed import load_with_inner
         from otel_agent_replay.replay.continued_runs import ContinuedRuns
 
-        recorded = load_run(self.settings.lake, run_id, facts=False)
+        recorded, *inner = load_with_inner(self.settings.lake, run_id)
         if recorded.run.status is RunStatus.OK:
             raise CannotJudge(f"run {recorded.run.run_id.hex()} has finished: there is nothing to resume")
         recording = self.recording if self.settings.ledger else self.recording.with_effects(self._effects)
         return ContinuedRuns(
-            [recorded],
+            [recorded, *inner],
             target=recorded.run.run_id,
             recording=recording,
             redaction=self.redaction,
@@ -255,11 +255,13 @@ def _replaying_runs(runtime: Runtime) -> RunFactory:
         from otel_agent_replay.replay.child import activate
 
         return activate(settings, runtime.recording)
-    from otel_agent_replay.export.unsealed import load_process
+    from otel_agent_replay.export.unsealed import load_process, load_with_inner
     from otel_agent_replay.replay.going_on import go_on, refusal
 
     try:
-        return go_on(settings, runtime.recording, runtime.redaction, load=load_process)
+        return go_on(
+            settings, runtime.recording, runtime.redaction, load_process=load_process, load_alone=load_with_inner
+        )
     except AgentReplayError as error:
         refusal(settings, error)
         raise

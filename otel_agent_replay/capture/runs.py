@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from otel_agent_replay import semconv
-from otel_agent_replay.boundary.crossing import Counters, Place
+from otel_agent_replay.boundary.crossing import Counters, Place, current
 from otel_agent_replay.boundary.effects import Effects, Keys
 from otel_agent_replay.boundary.failures import recorded_failure
 from otel_agent_replay.boundary.http_exchange import finish_abandoned
@@ -166,7 +166,7 @@ class RecordingRuns:
             effects = self._effects(run_id, request.agent, continuation)
         attributes = _run_attributes(request, run_id, mode, origin_run_id)
         live = self._tracing.start(span_name(root, {}), kind=span_kind(Kind.RUN), parent=None, attributes=attributes)
-        caller = (live is None and self._tracing.caller()) or (new_trace_id(), b"")
+        caller = (live is None and (self._tracing.caller() or _calling_run())) or (new_trace_id(), b"")
         make = Recorder if continuation is None else ContinuedRecorder
         recorder = make(
             run_id=run_id,
@@ -195,10 +195,7 @@ class RecordingRuns:
         session.drill = self._drill
         if continuation is not None:
             session.keys = Keys(run_id, continuation.keys)
-        given = request.input
-        stored = None
-        if given is not None and given.data is not None:
-            stored = apply_level(Payload.of(session.redaction.value_bytes(given.data), given.media_type), level)
+        stored = self.input_of(request)
         self._journal.begin_run(run_id)
         record = self._begin_record(request, session, recorder, live, origin_run_id)
         if continuation is not None:
@@ -264,6 +261,13 @@ class RecordingRuns:
             if session.effects is not None:
                 session.effects.closed(_status(session, error))
 
+    def input_of(self, request: RunRequest) -> Payload | None:
+        """Return a run's input as it is recorded, None for none."""
+        level, given = request.capture or self._level, request.input
+        if given is None or given.data is None:
+            return None
+        return apply_level(Payload.of(self._redaction(level).value_bytes(given.data), given.media_type), level)
+
     @staticmethod
     def fingerprint(request: RunRequest) -> dict[str, str]:
         """Return what tells the code and configuration of a run from others, by the names of its versions."""
@@ -314,6 +318,14 @@ class RecordingRuns:
             if recorder.inline is not None:
                 facts.update(payload_attribute(semconv.RESULT_BODY, stored))
             live.end(ended.time_ns, error_type=ended.error_type, attributes=facts)
+
+
+def _calling_run() -> tuple[bytes, bytes] | None:
+    """Return the trace id and span id of the code of a run that calls this one's agent, where there is one."""
+    here = current.get()
+    if here is None or here[0].closed or not isinstance(here[0].observer, Recorder) or here[1].span is None:
+        return None
+    return here[0].observer.trace_id, here[1].span.span_id
 
 
 def _redacted(request: RunRequest, redaction: Redaction) -> RunRequest:

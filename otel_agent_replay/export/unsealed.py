@@ -18,7 +18,7 @@ from otel_agent_replay.export.assemble import recorded_run
 from otel_agent_replay.export.record_index import RecordIndex
 from otel_agent_replay.export.segments import SegmentData, visible_segments
 from otel_agent_replay.lake.layout import SPANS, all_files, id_range
-from otel_agent_replay.lake.whole_run import merged_attempts, with_prefix
+from otel_agent_replay.lake.whole_run import in_order_of_begin, merged_attempts, with_prefix
 from otel_agent_replay.model import RecordedRun, run_started_ms
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
@@ -52,13 +52,40 @@ def load_run(lake: Path, text: str, *, facts: bool = True) -> RecordedRun:
 def load_process(lake: Path, text: str) -> list[RecordedRun]:
     """Return the run of an id or unique prefix, then the others that its process began, in order. Raises as `load_run`.
 
-    The process of a resumed run is the one that began it. What only bodies tell is left out, as `load_run` can.
+    A process that went on with runs of an earlier one repeated that one: what that one, and each that went on with one
+    of them, had begun belongs to it. What only bodies tell is left out, as `load_run` can.
     """
     standing = _Standing(lake, facts=False)
     target = standing.load(standing.find(text))
-    others = standing.begun_by(target.run.process) if target.run.process else {}
-    others.pop(target.run.run_id, None)
-    return [target, *(standing.load(run_id) for run_id in sorted(others, key=lambda one: (others[one], one)))]
+    loaded = {target.run.run_id: target}
+    seen: set[str] = set()
+    waiting = _processes_of(target)
+    while waiting:
+        process = waiting.pop()
+        if process in seen:
+            continue
+        seen.add(process)
+        for run_id in standing.worked_on_by(process) - loaded.keys():
+            found = loaded[run_id] = standing.load(run_id)
+            waiting += [] if found.run.replay else _processes_of(found)
+    return [target, *in_order_of_begin(one for one in loaded.values() if one is not target and not one.run.replay)]
+
+
+def _processes_of(recorded: RecordedRun) -> list[str]:
+    """Return the processes that worked on a run."""
+    return [process for process in {recorded.run.process, *(one.process for one in recorded.attempts)} if process]
+
+
+def load_with_inner(lake: Path, text: str) -> list[RecordedRun]:
+    """Return the run of an id or unique prefix, then the runs that agents called by its own code made, in order.
+
+    What only bodies tell is left out, as `load_run` can. Raises as `load_run`.
+    """
+    standing = _Standing(lake, facts=False)
+    target = standing.load(standing.find(text))
+    inner = [standing.load(run_id) for run_id in standing.in_traces_of(target)]
+    inner = [one for one in inner if one.run.started_ns >= target.run.started_ns and not one.run.replay]
+    return [target, *in_order_of_begin(inner)]
 
 
 def unsealed_runs(lake: Path) -> set[bytes]:
@@ -98,12 +125,25 @@ class _Standing:
             raise RunNotFound(text, sorted(run_id.hex() for run_id in found))
         return found.pop()
 
-    def begun_by(self, process: str) -> dict[bytes, int]:
-        """Return the runs that a process began, each with its place among them."""
+    def worked_on_by(self, process: str) -> set[bytes]:
+        """Return the runs that a process began or went on with."""
         segments = [data for data in self._segments if data.segment.writer == process]
-        found = {begun.run_id: begun.ordinal for begun in self._begins(segments) if begun.attempt <= 1}
         lake = self._catalog()
-        return found if lake is None else {**lake.begun_by(process), **found}
+        in_lake = {} if lake is None else lake.begun_by(process, first_attempts=False)
+        return {begun.run_id for begun in self._begins(segments)} | in_lake.keys()
+
+    def in_traces_of(self, run: RecordedRun) -> set[bytes]:
+        """Return the other runs that began in the traces of a run's attempts, after it."""
+        traces = {run.run.trace_id, *(attempt.trace_id for attempt in run.attempts)} - {b""}
+        segments = [data for data in self._segments if any(trace in data.data for trace in traces)]
+        _refuse_newer(segments)
+        found = {begun.run_id for begun in self._begins(segments) if begun.trace_id in traces}
+        started_ms = run_started_ms(run.run.run_id)
+        lake = self._catalog(started_ms)
+        if lake is not None:
+            for trace in traces:
+                found |= lake.between("trace_id", trace, trace, first_ms=started_ms)
+        return found - {run.run.run_id}
 
     def named(self) -> set[bytes]:
         """Return the runs that the journal's begins name."""

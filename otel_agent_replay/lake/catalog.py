@@ -136,14 +136,17 @@ class Lake:
             return found.pop()
         raise RunNotFound(text, sorted(run_id.hex() for run_id in found))
 
-    def between(self, column: str, lowest: bytes, highest: bytes) -> set[bytes]:
-        """Return the ids of the runs whose `column` (run_id or trace_id) lies in [lowest, highest]."""
+    def between(self, column: str, lowest: bytes, highest: bytes, *, first_ms: int | None = None) -> set[bytes]:
+        """Return the ids of the runs whose `column` (run_id or trace_id) lies in [lowest, highest].
+
+        Of trace ids, with `first_ms`, only those of runs that began in its hour or later.
+        """
         if column == "run_id":
             if lowest == highest:
                 return {lowest} if self.has(lowest) else set()
             files = all_files(self.root, SPANS, first_ms=run_started_ms(lowest), last_ms=run_started_ms(highest))
         else:
-            files = all_files(self.root, SPANS)
+            files = all_files(self.root, SPANS, first_ms=first_ms)
         return {run_id for file in files for run_id in _roots_between(file, column, lowest, highest)}
 
     def forks_in(self, partition: Partition) -> dict[bytes, bytes]:
@@ -211,14 +214,15 @@ class Lake:
         found.setdefault(run_id, 0)  # where its first attempt is not here, a later one stands for it
         return sorted(found, key=lambda member: (found[member], member))
 
-    def begun_by(self, process: str) -> dict[bytes, int]:
-        """Return the runs that a process began, each with its place among them."""
+    def begun_by(self, process: str, *, first_attempts: bool = True) -> dict[bytes, int]:
+        """Return the runs that a process began, each with its place among them; else also those it went on with."""
         found = {}
         for file in all_files(self.root, SPANS):
             roots = _roots(file, ["run_id", "attempt", "run.process", "run.ordinal"])
             of_process = pc.equal(pc.struct_field(roots.column("run"), "process"), pa.scalar(process))
-            is_first = pc.equal(roots.column("attempt"), pa.scalar(1, pa.int32()))
-            ours = roots.filter(pc.and_(of_process, is_first))
+            ours = roots.filter(of_process)
+            if first_attempts:
+                ours = ours.filter(pc.equal(ours.column("attempt"), pa.scalar(1, pa.int32())))
             found.update({root["run_id"]: root["run"]["ordinal"] for root in ours.to_pylist()})
         return found
 

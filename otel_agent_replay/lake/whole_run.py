@@ -89,6 +89,16 @@ def merged_attempts(parts: Sequence[RecordedRun]) -> RecordedRun:
     )
 
 
+def in_order_of_begin(recordings: Iterable[RecordedRun]) -> list[RecordedRun]:
+    """Return runs in the order in which they began: process by process, each process's as it counted them."""
+    runs = list(recordings)
+    first: dict[str, int] = {}
+    for one in runs:
+        run = one.run
+        first[run.process] = min(run.started_ns, first.get(run.process, run.started_ns))
+    return sorted(runs, key=lambda one: (first[one.run.process], one.run.ordinal, one.run.run_id))
+
+
 def with_prefix(fork: RecordedRun, origin: RecordedRun | None) -> RecordedRun:
     """Return a fork with what it shares with its origin: the steps before its own, their scopes, the reads before.
 

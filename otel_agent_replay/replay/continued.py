@@ -35,6 +35,7 @@ from otel_agent_replay.replay.playback import Playback, TapeAnswer
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.tape import Entry, Tape
 
+_FIRST_ERROR = 400  # of HTTP's status codes
 _STOPPED = frozenset({RunStatus.ERROR, RunStatus.ABORTED, RunStatus.DEPARTED})
 
 
@@ -158,8 +159,11 @@ def _last_failures(entries: Iterable[Entry]) -> set[int]:
     for entry in entries:
         if not entry.below:
             last[entry.node.strand] = entry
-    return {
-        entry.node.step
-        for entry in last.values()
-        if entry.node.step is not None and entry.node.outcome is not None and entry.node.outcome.failure is not None
-    }
+    return {entry.node.step for entry in last.values() if entry.node.step is not None and _failed(entry.node.outcome)}
+
+
+def _failed(outcome: Outcome | None) -> bool:
+    """Whether a call failed: it raised, or it was answered with an error that its client may have raised."""
+    if outcome is None:
+        return False
+    return outcome.failure is not None or (outcome.head is not None and outcome.head.status >= _FIRST_ERROR)

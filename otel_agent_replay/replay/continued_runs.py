@@ -6,12 +6,13 @@ from its tape and recorded nowhere; the pending one goes on. Recording is done b
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.crossing import Place, current
 from otel_agent_replay.boundary.policy import EXACT, FORK, RESUME, Mode
 from otel_agent_replay.boundary.runs import Continuation, RunRequest
 from otel_agent_replay.boundary.session import Answerer, RequestRewriter, Session
@@ -27,6 +28,7 @@ from otel_agent_replay.model import (
     Versions,
     new_run_id,
 )
+from otel_agent_replay.payload.difference import differences
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.continued import ContinuedPlayback, resumable_tape
 from otel_agent_replay.replay.continued_report import ContinuedReport
@@ -35,6 +37,7 @@ from otel_agent_replay.replay.tape import Tape
 from otel_agent_replay.replay.unrecorded import NothingRecorded
 
 _NOT_DONE = (OutcomeStatus.ERROR, OutcomeStatus.CANCELLED)
+_MOST_SHOWN = 5  # differences of the input that are told
 _COMPARED = ("agent", "prompt", "policy", "index", "code", "source")
 
 
@@ -58,6 +61,9 @@ class Recording(Protocol):
 
     def fingerprint(self, request: RunRequest) -> Mapping[str, str]:
         """Return what tells the code and configuration of a run from others."""
+
+    def input_of(self, request: RunRequest) -> Payload | None:
+        """Return a run's input as it is recorded."""
 
 
 class ContinuedRuns:
@@ -84,6 +90,7 @@ class ContinuedRuns:
         for recorded in recordings:
             self._waiting[recorded.run.agent].append(recorded)
         self._recorded = {recorded.run.run_id: recorded for recorded in recordings}
+        self._failed_inner = _failed_inner(self._recorded[target], recordings)
         self._recording = recording
         self._redaction = redaction
         self._changed = changed
@@ -100,11 +107,16 @@ class ContinuedRuns:
         """Open the next run of that agent: where its recording ends, or from its begin when none is left."""
         with self._lock:
             starting, self._starting = self._starting, None
-            waiting = self._waiting.get(request.agent)
-            recorded = waiting.popleft() if waiting else None
+            recorded = self._next(request)
         if starting is not None:
             starting()
         if recorded is None:
+            inside = current.get()
+            if inside is not None and inside[0] in self._open and self._open[inside[0]].finished:
+                done = inside[0].run_id.hex()
+                raise ReplayInterrupt(
+                    f"run {done} is done, and calls agent {request.agent!r} more often than on record"
+                )
             if self._plan is not None:
                 raise ReplayInterrupt(f"a fork of one run does not open others: agent {request.agent!r}")
             return self._recording.open(request)
@@ -119,14 +131,37 @@ class ContinuedRuns:
                     self._reported(report)
             raise
 
+    def _next(self, request: RunRequest) -> RecordedRun | None:
+        """Take the recorded run that a run of that agent is: the first one with its input, where that is known.
+
+        Code of a run that calls an agent with another input than any on record makes a new run; elsewhere the first
+        one waiting is meant, and is held against the input.
+        """
+        waiting = self._waiting.get(request.agent)
+        if not waiting:
+            return None
+        given = self._recording.input_of(request)
+        place = next((place for place, one in enumerate(waiting) if _has_input(one, given)), None)
+        if place is None:
+            inside = current.get()
+            if inside is not None and inside[0] in self._open:
+                return None
+        recorded = waiting[place or 0]
+        del waiting[place or 0]
+        return recorded
+
     def _opened(self, request: RunRequest, recorded: RecordedRun) -> Session:
         if self._plan is not None and recorded.run.run_id == self.target:
             return self._fork(request, recorded, self._plan)
-        if self._plan is not None or (
-            recorded.run.run_id != self.target and recorded.run.status is not RunStatus.PENDING
-        ):
+        if self._plan is not None or not self._goes_on(recorded):
             return self._finished(request, recorded)
         return self._resume(request, recorded)
+
+    def _goes_on(self, recorded: RecordedRun) -> bool:
+        run = recorded.run
+        if run.run_id == self.target or run.status is RunStatus.PENDING:
+            return True
+        return run.status is not RunStatus.OK and run.run_id == self._failed_inner
 
     def close(self, session: Session, *, output: Payload | None, error: BaseException | None) -> None:
         """End a run, and report on it."""
@@ -159,12 +194,8 @@ class ContinuedRuns:
             session.interrupt = session.interrupt or violation
 
     def only_target(self) -> RecordedRun:
-        """Leave the other runs of the process out, and return the one that is wanted."""
-        wanted = self._recorded[self.target]
-        with self._lock:
-            self._waiting.clear()
-            self._waiting[wanted.run.agent].append(wanted)
-        return wanted
+        """Return the run that is wanted."""
+        return self._recorded[self.target]
 
     def report(self) -> ContinuedReport:
         """Return how the wanted run stands."""
@@ -188,9 +219,10 @@ class ContinuedRuns:
     def _resume(self, request: RunRequest, recorded: RecordedRun) -> Session:
         run = recorded.run
         if not self._changed:
-            differences = fingerprint_differences(run.versions, self._recording.fingerprint(request))
-            if differences:
-                raise FingerprintChanged(run.run_id.hex(), differences)
+            differing = fingerprint_differences(run.versions, self._recording.fingerprint(request))
+            differing += _input_differences(recorded, self._recording.input_of(request))
+            if differing:
+                raise FingerprintChanged(run.run_id.hex(), differing)
         tape = resumable_tape(recorded)
         playback = ContinuedPlayback(tape)
         continuation = continuation_of(
@@ -329,3 +361,36 @@ def fingerprint_differences(recorded: Versions, now: Mapping[str, str]) -> list[
         for name in _COMPARED
         if (was := getattr(recorded, name)) and was != now.get(name, "")
     ]
+
+
+def _input_of(recorded: RecordedRun) -> Payload | None:
+    root = next((node for node in recorded.nodes if node.kind is Kind.RUN), None)
+    return None if root is None or root.call is None else root.call.request
+
+
+def _has_input(recorded: RecordedRun, given: Payload | None) -> bool:
+    known = _input_of(recorded)
+    return known is None or given is None or known.digest == given.digest
+
+
+def _input_differences(recorded: RecordedRun, given: Payload | None) -> list[str]:
+    known = _input_of(recorded)
+    if known is None or given is None or known.digest == given.digest:
+        return []
+    before = recorded.payload(known.digest) if known.data is None else known.data
+    if before is None or given.data is None:
+        return ["the input is another one"]
+    found = differences(json.loads(before), json.loads(given.data), limit=_MOST_SHOWN)
+    return [f"input: {one}" for one in found] or ["the input is another one"]
+
+
+def _failed_inner(target: RecordedRun, recordings: Sequence[RecordedRun]) -> bytes:
+    """Return the run in which the wanted run failed: the last one that its code began and did last; b"" for none."""
+    run = target.run
+    if run.status is RunStatus.PENDING:
+        return b""
+    traces = {run.trace_id, *(attempt.trace_id for attempt in target.attempts)} - {b""}
+    inner = [one.run for one in recordings if one.run.trace_id in traces and one.run.started_ns >= run.started_ns]
+    last = max(inner, key=lambda one: (one.started_ns, one.ordinal), default=run)
+    done = any(item.span.start_ns > last.ended_ns for item in target.spans if item.node is not None and item.node.step)
+    return b"" if last.run_id == run.run_id or done else last.run_id

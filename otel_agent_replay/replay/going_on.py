@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from otel_agent_replay.errors import AgentReplayError, CannotJudge
+from otel_agent_replay.lake.whole_run import in_order_of_begin
 from otel_agent_replay.model import CaptureLevel, RecordedRun, RunStatus
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.child import ENTRY_MODULE, restore_client_environment
@@ -46,11 +47,13 @@ def go_on(
     recording: Recording,
     redaction: Callable[[CaptureLevel], Redaction],
     *,
-    load: Callable[[Path, str], list[RecordedRun]],
+    load_process: Callable[[Path, str], list[RecordedRun]],
+    load_alone: Callable[[Path, str], list[RecordedRun]],
 ) -> ContinuedRuns:
     """Make this process go on with `settings.run`, or with a fork of it; return the run factory.
 
-    `load(lake, run)` gives the recorded runs of the run's process, itself first. The report is written to
+    `load_process(lake, run)` gives the recorded runs of the run's process, itself first, `load_alone` those of agents
+    that its own code called: for where it is called by its entry. The report is written to
     `settings.report` whenever the wanted run ends, and again at exit. Raises RecordingError, CannotJudge or
     ConfigurationError; the caller must then end the process.
     """
@@ -58,13 +61,14 @@ def go_on(
     if settings.mode == "fork":
         walls = Walls(settings)
         walls.put_up_first()
-    recordings = load(settings.lake, settings.run)
+    alone = ENTRY_MODULE in sys.orig_argv
+    recordings = (load_alone if alone else load_process)(settings.lake, settings.run)
     target = recordings[0]
-    if ENTRY_MODULE in sys.orig_argv:
+    if alone and settings.mode == "fork":
         recordings = [target]
     if settings.mode == "resume" and target.run.status is RunStatus.OK:
         raise CannotJudge(f"run {target.run.run_id.hex()} has finished: there is nothing to resume. Fork it instead")
-    recordings.sort(key=lambda recorded: recorded.run.ordinal)
+    recordings = in_order_of_begin(recordings)
     if walls is not None:
         restore_client_environment(target)
         silence()

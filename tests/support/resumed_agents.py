@@ -331,3 +331,9 @@ def outer(order: str) -> list:
     first = inner(f"{order}-1")
     between = ask("between")
     return [first, between, inner(f"{order}-2"), ask("last")]
+
+
+def both(orders: str) -> list:
+    """No agent: a service that runs one twice at the same time."""
+    with ThreadPoolExecutor(2) as pool:
+        return list(pool.map(inner, orders))
