@@ -18,7 +18,8 @@ demo: setup
 	$(BIN)/python -m otel_agent_replay.demo build/demo
 
 test: setup
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto -m "not crowd"
+	$(BIN)/python -m pytest -m crowd
 
 lint: setup
 	$(BIN)/ruff check .

@@ -67,6 +67,7 @@ def ledger_url(request, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.crowd
 def test_300_kills_of_twelve_workers_move_money_exactly_once(ledger_url, tmp_path):
     """Every run finishes after resumes, each order is paid once under one key, no completed model call is repeated."""
     lake, bank = tmp_path / "lake", Bank()
@@ -83,7 +84,7 @@ def test_300_kills_of_twelve_workers_move_money_exactly_once(ledger_url, tmp_pat
             env={**os.environ, "PYTHONPATH": str(ROOT)},
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=240,
         )
     assert done.returncode == 0, done.stderr[-4000:]
     assert json.loads(done.stdout)["killed"] == KILLS

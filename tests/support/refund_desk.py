@@ -22,11 +22,12 @@ from pathlib import Path
 import httpx2
 
 import otel_agent_replay as replay
-import otel_agent_replay.export.unsealed
 import otel_agent_replay.ledger.ledger
 import otel_agent_replay.replay.continued_runs
 import otel_agent_replay.replay.entry
 from otel_agent_replay.boundary.crossing import current
+from otel_agent_replay.export.unsealed import load_run
+from otel_agent_replay.model import RunStatus
 
 SERVER = ""
 TASKS = Path()
@@ -81,8 +82,11 @@ def work(task: str, lake: Path, ledger: str) -> int:
             replay.resume(told.read_text(), desk)
         else:
             desk(task)
-    except (replay.RunBusy, replay.CannotJudge):  # another worker has it, or has just finished it
+    except replay.RunBusy:  # its worker was killed a moment ago
         return 75
+    except replay.CannotJudge:  # it has finished: its worker died between the run's end and saying so
+        if load_run(lake, told.read_text(), facts=False).run.status is not RunStatus.OK:
+            raise
     (TASKS / f"{task}.done").touch()
     return 0
 
