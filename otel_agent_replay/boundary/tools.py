@@ -395,7 +395,10 @@ def _recorded_items(crossing: Crossing) -> tuple[Outcome, dict[str, Any]]:
         raise AssertionError("only an answered crossing can be served")
     outcome = answer.outcome
     data = None if outcome.result is None else outcome.result.data
-    recorded = {} if data is None else decode(data)
+    recorded = {"yielded": ()} if data is None else decode(data)
+    if not (isinstance(recorded, dict) and "yielded" in recorded):
+        # What a person or a status query said of a generator is a list of its items, or the only one.
+        recorded = {"yielded": recorded if isinstance(recorded, (list, tuple)) else (recorded,)}
     return outcome, recorded
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import threading
 
 import pytest
 
 from otel_agent_replay.model import OutcomeStatus, RunStatus
+from otel_agent_replay.payload.codec import encode
 from otel_agent_replay.replay.continued_report import ContinuedStatus
 from otel_agent_replay.replay.verdict import VerdictStatus
 from tests.support.resume_world import KILLED, Stage, Theatre, World, until
@@ -225,3 +228,40 @@ def test_two_equal_calls_on_purpose_are_two_effects(theatre, world, kill_at):
     (keys,) = world.keys.values()
     assert len(keys) == 2
     replayed(theatre, "pays_twice", "x")
+
+
+# --- what the ledger and the recording know of each other ---
+
+
+def test_an_end_that_only_the_recording_has_leaves_no_doubt(theatre, world):
+    """A worker that died after it had recorded a result, before the ledger had it, leaves nothing in doubt."""
+    theatre.record("writes", "ring", "x", kill_at="after:2")
+    with contextlib.closing(sqlite3.connect(theatre.lake / "ledger.sqlite")) as book, book:
+        book.execute("update agent_replay_effects set status = 'intended', ended_ns = 0")
+    theatre.resume("writes", theatre.run().run, "ring", "x")
+    assert set(world.called.values()) == {1}
+    (effect,) = theatre.book().effects(theatre.run().run.run_id)
+    assert effect.status == "done"
+
+
+def test_a_person_may_say_what_a_generator_would_have_yielded(theatre, world):
+    """A tool that yields and died in the middle is in doubt; a person's list of items is what it yields."""
+    theatre.record("printer", "x", kill_at="during:3")
+    theatre.resume("printer", theatre.run().run, "x", status=75)
+    result = encode(["first", "second"]).data
+    theatre.book().decide(theatre.run().run.run_id, 1, happened=True, result=result, by="ana")
+    scene = theatre.resume("printer", theatre.run().run, "x")
+    assert scene.result[:2] == ["first", "second"]
+    assert set(world.called.values()) == {1}
+    replayed(theatre, "printer", "x")
+
+
+@pytest.mark.parametrize("kill_at", ["during:2", "after:1", "during:3"])
+def test_a_tool_in_a_worker_thread_keeps_its_run_and_its_key(theatre, world, kill_at):
+    """A write that a task hands to a thread happens once, under one key, before and after the crash."""
+    theatre.record("in_thread", "x", kill_at=kill_at)
+    theatre.resume("in_thread", theatre.run().run, "x")
+    assert set(world.done.values()) == {1}
+    (keys,) = world.keys.values()
+    assert len(keys) == 1
+    replayed(theatre, "in_thread", "x")

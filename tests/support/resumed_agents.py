@@ -184,6 +184,24 @@ def writes(tool: str, text: str) -> list:
     return [first, done, ask(f"{text} last")]
 
 
+@replay.tool
+def prints(text: str):
+    """A tool that yields what it has done so far."""
+    for number in range(2):
+        yield change("/printer", {"text": text, "page": number})["number"]
+
+
+@replay.agent
+def printer(text: str) -> list:
+    return [*prints(text), ask("last")]
+
+
+@replay.agent
+async def in_thread(order: str) -> list:
+    paid = await asyncio.to_thread(refund, order, 1)
+    return [paid, await asyncio.to_thread(ask, "last")]
+
+
 @replay.agent
 def posts(text: str) -> list:
     """Changes the world with no tool around it."""
