@@ -38,8 +38,7 @@ class Continuation:
     begins are numbered from `first_step` and `first_sequence`. `span_of(path)` gives the span id of a node that the
     recording has and that ended, None for any other. `was_begun(place)` tells that the call at a place was in flight
     when the recording ended; `payload(digest)` gives bytes that the recording keeps. `fork_step` is where a fork
-    leaves its origin (0: it is none); `number_scope` gives a scope that is entered its
-    recorded number, if it has one; `keys` are the idempotency keys of recorded calls that did not fail.
+    leaves its origin (0: it is none); `keys` are the idempotency keys of recorded calls that did not fail.
     """
 
     run_id: bytes
@@ -51,7 +50,6 @@ class Continuation:
     payload: Callable[[bytes], bytes | None]
     fork_step: int = 0
     keys: frozenset[str] = frozenset()
-    number_scope: Callable[[Place, Callable[[], str]], None] = lambda _place, _strand: None
 
 
 class RunFactory(Protocol):

@@ -187,9 +187,9 @@ class Session:
     answers nothing. `effects` is the run's way to a ledger. `reads_live` tells that bulk reads are always live here, so
     that hooks need not ask; `guarded` that no call may go through unasked; `last_state` is the digest of what the
     agent last said or saw as a whole (a checkpoint's state, a model request), `live_steps` counts the steps that no
-    shared recording answered. After `max_steps` (0: none) the run is
-    aborted. `drill`, for tests, is told of each point at which a process may die. All public methods may be called
-    from any thread or task of the run.
+    shared recording answered. After `max_steps` (0: none) the run is aborted. `number_scope` gives a scope that is
+    entered the number that it has on record. `drill`, for tests, is told of each point at which a process may die. All
+    public methods may be called from any thread or task of the run.
     """
 
     def __init__(
@@ -219,6 +219,7 @@ class Session:
         self.live_steps = 0
         self.edits: RequestRewriter | None = None
         self.drill: Callable[[str, Place], None] | None = None
+        self.number_scope: Callable[[Place, Callable[[], str]], None] | None = None
         self.sleeps_at_most_s: float | None = None
         self.interrupt: ReplayInterrupt | None = None
         self.closed = False
@@ -414,6 +415,8 @@ class Session:
     @contextmanager
     def scope(self, place: Place, attributes: Mapping[str, Any]) -> Iterator[Place]:
         """Run the enclosed code inside a child place that is no crossing (`replay.step`)."""
+        if self.number_scope is not None:
+            self.number_scope(place, strand_label)
         self.observer.entered(place, attributes)
         token = current.set((self, place))
         try:

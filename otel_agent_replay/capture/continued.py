@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from otel_agent_replay.boundary.crossing import Crossing, Place, strand_label
+from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.runs import Continuation
 from otel_agent_replay.capture.recorder import NodeRecord, Recorder
 from otel_agent_replay.model import Outcome, Read, new_span_id
@@ -43,7 +43,6 @@ class ContinuedRecorder(Recorder):
 
     def entered(self, place: Place, attributes: Mapping[str, Any]) -> None:
         """Write the begin of a scope, or wait with it until something new happens in one that the recording has."""
-        self.continuation.number_scope(place, strand_label)
         known = self.continuation.span_of(place.path)
         if known is None:
             self._write_scopes(place.parent)

@@ -45,7 +45,8 @@ class ContinuedPlayback(Playback):
     def __init__(self, tape: Tape) -> None:
         super().__init__(tape)
         self.again: set[Place] = set()
-        self.places = RecordedPlaces(tape.nodes)
+        self._met: set[str] = set()  # threads of control that made a call of their own on record
+        self.places = RecordedPlaces(tape.nodes, goes_on=True)
 
     def answer(self, call: Call, place: Place) -> Answer | None:
         """Return the recorded answer, or None when this call is beyond the recording or was in flight at its end.
@@ -54,17 +55,24 @@ class ContinuedPlayback(Playback):
         """
         if self.interrupt is not None:
             raise self.interrupt
-        if self._is_new(place.parent):
-            return None
+        call_above, strand = _call_above(place), strand_label()
+        if call_above is not None and call_above not in self.again:
+            return None  # a call that is made for the first time: no part of it is on record
+        if call_above is None and strand in self._met and self.tape.left_in(strand) is None:
+            self.places.new(place)
+            return None  # what is left is other threads' own, also where it is equal
         parent = () if place.parent is None else place.parent.path
-        entry, same_request = self.tape.take(parent, call, strand_label), True
+        entry, same_request = self.tape.take(parent, call, lambda: strand), True
         if entry is None:
             entry = self._near(parent, call)
             if entry is None:
-                self._must_be_beyond(call, place)
+                if call_above is None and self.tape.left_in(strand) is not None:
+                    raise self.stop(self._explain(call, place))
                 self.places.new(place)
                 return None
             same_request = entry.call.digest == call.digest
+        if entry.node.strand == strand:
+            self._met.add(strand)
         self.places.found(place, entry.node)
         place.step = entry.node.step
         place.key = entry.call.idempotency_key
@@ -80,22 +88,16 @@ class ContinuedPlayback(Playback):
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return the next recorded bulk read of that name there, or None."""
-        return None if self._is_new(place) else super().read(kind, name, place, strand)
+        call = place if place.kind.is_crossing else _call_above(place)
+        return None if call is not None and call not in self.again else super().read(kind, name, place, strand)
 
-    def _is_new(self, place: Place | None) -> bool:
-        """Whether code at `place` runs in a call that is made for the first time: no part of it is on record."""
-        while place is not None and not place.kind.is_crossing:
-            place = place.parent
-        return place is not None and place not in self.again
 
-    def _must_be_beyond(self, call: Call, place: Place) -> None:
-        above = place.parent
-        while above is not None:
-            if above in self.again:
-                return  # inside a call that is made again: its recorded part is used as far as it goes
-            above = above.parent
-        if self.tape.left_in(strand_label()) is not None:
-            raise self.stop(self._explain(call, place))
+def _call_above(place: Place) -> Place | None:
+    """Return the call that code at `place` is made in, None for the agent's own code."""
+    above = place.parent
+    while above is not None and not above.kind.is_crossing:
+        above = above.parent
+    return above
 
 
 class EditedAnswers:

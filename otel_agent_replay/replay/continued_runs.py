@@ -33,6 +33,7 @@ from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.continued import ContinuedPlayback, resumable_tape
 from otel_agent_replay.replay.continued_report import ContinuedReport
 from otel_agent_replay.replay.playback import Playback
+from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.tape import Tape
 from otel_agent_replay.replay.unrecorded import NothingRecorded
 
@@ -270,6 +271,9 @@ class ContinuedRuns:
     def _going(self, session: Session | None, going: _Going) -> Session:
         if session is None:
             raise CannotJudge(f"run {going.tape.run.run_id.hex()} could not be opened to go on")
+        playback = going.playback
+        places = playback.places if isinstance(playback, ContinuedPlayback) else RecordedPlaces(going.tape.nodes)
+        session.number_scope = places.scope
         with self._lock:
             self._open[session] = going
         return session
@@ -350,7 +354,6 @@ def continuation_of(
         recorded.payload,
         fork_step,
         frozenset(keys),
-        playback.places.scope,
     )
 
 

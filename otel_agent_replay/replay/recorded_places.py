@@ -18,12 +18,13 @@ _Like = tuple[tuple[str, ...], Kind, str]
 
 
 class RecordedPlaces:
-    """The numbers of a recording's `nodes`. Thread-safe."""
+    """The numbers of a recording's `nodes`. Thread-safe. `goes_on` tells that there may be places beyond them."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
+    def __init__(self, nodes: Iterable[Node], *, goes_on: bool = False) -> None:
         self._nodes = nodes
+        self._goes_on = goes_on
         self._lock = threading.Lock()
-        self._scopes: dict[tuple[_Like, str], deque[int]] = {}
+        self._scopes: dict[_Like, dict[str, deque[int]]] = {}
         self._beyond: dict[_Like, Iterator[int]] | None = None
 
     def found(self, place: Place, recorded: Node) -> None:
@@ -39,9 +40,12 @@ class RecordedPlaces:
         """`place` is a scope that the thread of control `strand()` enters: its next one there, or a new one."""
         like = _like(place)
         with self._lock:
-            waiting = self._scopes.get((like, strand())) if like in self._loaded() else None
-            if waiting:
-                place.renumber(waiting.popleft())
+            waiting = self._loaded_scopes().get(like, {})
+            own = waiting.get(strand())
+            if not own and not self._goes_on:  # which thread of control enters which is not known of every recording
+                own = next((others for others in waiting.values() if others), None)
+            if own:
+                place.renumber(own.popleft())
             else:
                 self._number_new(place, like)
 
@@ -50,6 +54,10 @@ class RecordedPlaces:
         if numbers is not None:
             place.renumber(next(numbers))
 
+    def _loaded_scopes(self) -> dict[_Like, dict[str, deque[int]]]:
+        self._loaded()
+        return self._scopes
+
     def _loaded(self) -> dict[_Like, Iterator[int]]:
         if self._beyond is None:
             last: dict[_Like, int] = {}
@@ -57,7 +65,7 @@ class RecordedPlaces:
                 like = (node.path[:-1], node.kind, node.name)
                 last[like] = max(last.get(like, 0), node.occurrence)
                 if node.kind is Kind.SCOPE:
-                    self._scopes.setdefault((like, node.strand), deque()).append(node.occurrence)
+                    self._scopes.setdefault(like, {}).setdefault(node.strand, deque()).append(node.occurrence)
             self._beyond = {like: itertools.count(number + 1) for like, number in last.items()}
         return self._beyond
 

@@ -20,6 +20,7 @@ from otel_agent_replay.errors import FenceViolation, ReplayDeparture, ReplayInte
 from otel_agent_replay.model import AnswerSource, FailurePhase, Payload, RecordedRun
 from otel_agent_replay.replay.judge import End, judge
 from otel_agent_replay.replay.playback import Playback
+from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.tape import Tape
 from otel_agent_replay.replay.verdict import Departure, OtherRun, ReplayVerdict, VerdictStatus
 
@@ -100,6 +101,7 @@ class ReplayRuns:
         )
         if session is None:
             raise TapeUnreadable(None, f"the replay of run {recorded.run.run_id.hex()} could not be opened")
+        session.number_scope = RecordedPlaces(playback.tape.nodes).scope
         given = request.input
         if given is not None and given.data is not None:
             given = Payload.of(session.redaction.value_bytes(given.data), given.media_type)
