@@ -130,7 +130,8 @@ def main() -> None:
             alive[fork_worker(task, lake, ledger)] = task
         time.sleep(draw.uniform(0.0, 0.05))
         if killed < kills and alive:
-            victim = draw.choice(list(alive))
+            begun = [pid for pid, task in alive.items() if (TASKS / f"{task}.run").exists()]
+            victim = draw.choice(begun if begun and draw.random() < 0.8 else list(alive))  # mostly in mid-run
             os.kill(victim, signal.SIGKILL)
             killed += 1
         for pid in list(alive):
