@@ -8,6 +8,7 @@ import operator
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, TypedDict
@@ -333,11 +334,14 @@ def test_sends_and_joins_are_restored():
 
 def test_parallel_nodes_that_were_done_are_not_run_again():
     """One of three failed: restored with the writes of the other two, only the one that failed is run."""
-    done, fails = [], [True]
+    done, fails, watched = [], [True], []
 
     def noted(name):
         def run(state):
             if name == "right" and fails:
+                until = time.monotonic() + 20  # the graph saves what the others wrote in threads of its own
+                while time.monotonic() < until and saved(watched[0]) < 2:
+                    time.sleep(0.005)
                 raise ValueError("not now")
             done.append(name)
             return {"log": [name]}
@@ -351,7 +355,11 @@ def test_parallel_nodes_that_were_done_are_not_run_again():
             graph.add_edge(START, name)
         return graph.compile(checkpointer=saver)
 
+    def saved(observer):
+        return sum(one.call.name == "langgraph.writes" for one in list(observer.exchanges))
+
     with recording() as observer, pytest.raises(ValueError, match="not now"):
+        watched.append(observer)
         graph_of(InMemorySaver()).invoke({"log": ["q"]}, AT)
     assert sorted(done) == ["left", "middle"]
     recorded = recorded_run(observer)
