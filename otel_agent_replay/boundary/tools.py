@@ -253,7 +253,8 @@ def _granted(crossing: Crossing, grant: Grant | None) -> None:
     session = crossing.session
     if grant is not None:
         session.approvals.grant(grant)
-        if crossing.answer is None and session.effects is not None:
+        asked = crossing.answer is None or crossing.source is AnswerSource.LEDGER
+        if asked and session.effects is not None:
             session.effects.granted(crossing.place, grant)
 
 

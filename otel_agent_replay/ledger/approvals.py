@@ -35,9 +35,9 @@ def add(connection: Connection, run_id: bytes, digest: bytes, **values: Any) -> 
     connection.execute(insert(_approvals).values(run_id=run_id, digest=digest, number=number, **row))
 
 
-def waits(connection: Connection, run_id: bytes, step: int, digest: bytes) -> bool:
-    """Whether the run waits for a person's answer at that step."""
-    query = select(func.count()).where(*_at(run_id, step, digest), _approvals.c.status == "waiting")
+def is_there(connection: Connection, run_id: bytes, step: int, digest: bytes, *statuses: str) -> bool:
+    """Whether there is an approval of that action at that step in one of these statuses."""
+    query = select(func.count()).where(*_at(run_id, step, digest), _approvals.c.status.in_(statuses))
     return connection.execute(query).scalar_one() > 0
 
 

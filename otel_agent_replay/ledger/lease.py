@@ -152,8 +152,10 @@ class Lease:
         policy: str,
         allowed: Sequence[str],
     ) -> None:
-        """Take down an approval that was given now. Raises LeaseLost, LedgerError."""
+        """Take down an approval, once for each step and action. Raises LeaseLost, LedgerError."""
         with self._writing() as connection:
+            if approvals.is_there(connection, self.run_id, step, digest, "granted", "spent"):
+                return
             approvals.add(
                 connection,
                 self.run_id,
@@ -171,7 +173,7 @@ class Lease:
     def await_decision(self, *, step: int, name: str, digest: bytes, arguments: bytes) -> None:
         """Take down that the run waits for a person's answer, once. Raises LeaseLost, LedgerError."""
         with self._writing() as connection:
-            if not approvals.waits(connection, self.run_id, step, digest):
+            if not approvals.is_there(connection, self.run_id, step, digest, "waiting"):
                 approvals.add(
                     connection, self.run_id, digest, action=name, step=step, status="waiting", arguments=arguments
                 )
