@@ -96,6 +96,7 @@ def resume_figure(folder: Path) -> Figure:
             target=run_id,
             recording=runtime.recording.with_effects(runtime._effects),
             redaction=runtime.redaction,
+            reload=lambda one: load_run(folder, one.hex(), facts=False),
         )
         runtime.recording.close = never_closed
         with opening_runs(runs):
@@ -145,7 +146,12 @@ def fork_figures(folder: Path) -> list[Figure]:
         origin = Lake(folder).load(run_id)
         fork = PreparedFork(origin, plan)
         return ContinuedRuns(
-            [origin], target=run_id, recording=runtime.recording, redaction=runtime.redaction, plan=fork
+            [origin],
+            target=run_id,
+            recording=runtime.recording,
+            redaction=runtime.redaction,
+            reload=lambda _: origin,
+            plan=fork,
         )
 
     times = sorted(1000 * timed(ready) for _ in range(25))

@@ -19,7 +19,7 @@ from opentelemetry import trace
 
 from otel_agent_replay.boundary.effects import Effects
 from otel_agent_replay.boundary.policy import MODES
-from otel_agent_replay.boundary.runs import Continuation, RunFactory, set_run_factory
+from otel_agent_replay.boundary.runs import RunFactory, set_run_factory
 from otel_agent_replay.boundary.session import set_call_context
 from otel_agent_replay.capture.drills import killer
 from otel_agent_replay.capture.implicit import ImplicitRuns
@@ -97,21 +97,21 @@ class Runtime:
                 self._ledger = open_ledger(ledger_url(self.settings.ledger or "file", self.settings.lake))
             return self._ledger
 
-    def _effects(self, run_id: bytes, agent: str, continuation: Continuation | None) -> Effects:
+    def _effects(self, run_id: bytes, agent: str, known: bool) -> Effects:
         from otel_agent_replay.capture.effects import LedgerEffects
         from otel_agent_replay.ledger import worker_name
 
         ledger = self.ledger()
-        take = ledger.begin_run if continuation is None else ledger.take_over
+        take = ledger.take_over if known else ledger.begin_run
         lease = take(run_id, agent, worker=worker_name(), lease_s=self.settings.lease_s)
         lease.start_renewing()
-        known = () if continuation is None else ledger.effects(run_id)
-        begun = [(effect.tool, effect.key) for effect in known if effect.status in {"intended", "in_doubt"}]
-        return LedgerEffects(lease, continuation, begun)
+        rows = ledger.effects(run_id) if known else ()
+        begun = [(effect.tool, effect.key) for effect in rows if effect.status in {"intended", "in_doubt"}]
+        return LedgerEffects(lease, begun)
 
     def resuming(self, run_id: str, *, changed: bool) -> ContinuedRuns:
         """Return a factory that goes on with a run in this process. Raises RunNotFound, CannotJudge."""
-        from otel_agent_replay.export.unsealed import load_with_inner
+        from otel_agent_replay.export.unsealed import load_run, load_with_inner
         from otel_agent_replay.replay.continued_runs import ContinuedRuns
 
         recorded, *inner = load_with_inner(self.settings.lake, run_id)
@@ -124,6 +124,7 @@ class Runtime:
             recording=recording,
             redaction=self.redaction,
             changed=changed,
+            reload=lambda run: load_run(self.settings.lake, run.hex(), facts=False),
         )
 
     def coverage(self) -> Sequence[CoverageEntry]:
@@ -255,12 +256,17 @@ def _replaying_runs(runtime: Runtime) -> RunFactory:
         from otel_agent_replay.replay.child import activate
 
         return activate(settings, runtime.recording)
-    from otel_agent_replay.export.unsealed import load_process, load_with_inner
+    from otel_agent_replay.export.unsealed import load_process, load_run, load_with_inner
     from otel_agent_replay.replay.going_on import go_on, refusal
 
     try:
         return go_on(
-            settings, runtime.recording, runtime.redaction, load_process=load_process, load_alone=load_with_inner
+            settings,
+            runtime.recording,
+            runtime.redaction,
+            load_process=load_process,
+            load_alone=load_with_inner,
+            reload=lambda run: load_run(settings.lake, run.hex(), facts=False),
         )
     except AgentReplayError as error:
         refusal(settings, error)

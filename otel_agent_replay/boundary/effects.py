@@ -17,6 +17,7 @@ from otel_agent_replay.model import Call, Kind, Outcome, RunStatus
 
 if TYPE_CHECKING:
     from otel_agent_replay.boundary.approvals import Grant
+    from otel_agent_replay.boundary.runs import Continuation
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,9 @@ class Effect(Protocol):
 
 class Effects(Protocol):
     """One run's way to the ledger. Implemented outside `boundary`."""
+
+    def goes_on_from(self, continuation: Continuation) -> None:
+        """The run goes on from this recording: what was in flight there may have happened."""
 
     def intend(self, call: Call, place: Place, terms: Terms) -> Answer | None:
         """Return what is known of a call that was made before; None: it is to be made now.

@@ -61,14 +61,17 @@ class KnownAnswer:
 class LedgerEffects:
     """Implements `boundary.effects.Effects` over a lease.
 
-    `continuation` is what the run goes on from, if anything; `begun` are the effects (tool, key) that the ledger knows
-    to be begun and not ended.
+    `begun` are the effects (tool, key) that the ledger knows to be begun and not ended.
     """
 
-    def __init__(self, lease: Lease, continuation: Continuation | None, begun: Iterable[tuple[str, str]] = ()) -> None:
+    def __init__(self, lease: Lease, begun: Iterable[tuple[str, str]] = ()) -> None:
         self._lease = lease
-        self._continuation = continuation
+        self._continuation: Continuation | None = None
         self._begun = set(begun)
+
+    def goes_on_from(self, continuation: Continuation) -> None:
+        """Tell what the run goes on from; see `boundary.effects.Effects`."""
+        self._continuation = continuation
 
     def intend(self, call: Call, place: Place, terms: Terms) -> Answer | None:
         """Commit the intent of a call, or return what is known of it; see `boundary.effects.Effects`."""

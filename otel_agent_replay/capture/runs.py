@@ -61,8 +61,8 @@ _UNFINISHED = (TapeEnded, AwaitingPerson, EffectInDoubt, LeaseLost)
 _log = logging.getLogger("otel_agent_replay")
 _time_ns = time.time_ns
 
-EffectsOpener = Callable[[bytes, str, "Continuation | None"], Effects]
-"""Opens a run in the ledger: its id, its agent, and what it goes on from. Raises RunBusy, LedgerError."""
+EffectsOpener = Callable[[bytes, str, bool], Effects]
+"""Holds a run in the ledger: its id, its agent, and whether it is there already. Raises RunBusy, LedgerError."""
 
 
 class RunJournal(JournalWriter, Protocol):
@@ -119,6 +119,13 @@ class RecordingRuns:
         other._effects = effects
         return other
 
+    def hold(self, run_id: bytes, agent: str) -> Effects | None:
+        """Hold a recorded run in the ledger, so that nobody else goes on with it; None where there is no ledger.
+
+        To be called before its recording is read: until then somebody may write on. Raises RunBusy, LedgerError.
+        """
+        return None if self._effects is None else self._effects(run_id, agent, True)
+
     def open(
         self,
         request: RunRequest,
@@ -128,14 +135,16 @@ class RecordingRuns:
         prefix: Mapping[AnswerSource, Answerer] | None = None,
         origin_run_id: bytes = b"",
         continuation: Continuation | None = None,
+        effects: Effects | None = None,
     ) -> Session | None:
         """Open a run; None when that failed (said once): the agent then runs unrecorded.
 
-        With `continuation` the run goes on from a recording, and what fails is raised: RunBusy, ConfigurationError ...
+        With `continuation` the run goes on from a recording, under what `hold` gave as `effects`, and what fails is
+        raised.
         """
         try:
             self._before_open()
-            return self._open(request, mode, answerers, prefix, origin_run_id, continuation)
+            return self._open(request, mode, answerers, prefix, origin_run_id, continuation, effects)
         except Exception as error:
             if continuation is not None:
                 raise
@@ -150,6 +159,7 @@ class RecordingRuns:
         prefix: Mapping[AnswerSource, Answerer] | None,
         origin_run_id: bytes,
         continuation: Continuation | None,
+        effects: Effects | None,
     ) -> Session:
         level = request.capture or self._level
         redaction = self._redaction(level)
@@ -161,9 +171,6 @@ class RecordingRuns:
             run_id = continuation.run_id
             counters = Counters(continuation.first_sequence, continuation.first_step, continues=True)
             root = Place.root(request.agent, counters)
-        effects = None
-        if self._effects is not None and not mode.is_replay:
-            effects = self._effects(run_id, request.agent, continuation)
         attributes = _run_attributes(request, run_id, mode, origin_run_id)
         live = self._tracing.start(span_name(root, {}), kind=span_kind(Kind.RUN), parent=None, attributes=attributes)
         caller = (live is None and (self._tracing.caller() or _calling_run())) or (new_trace_id(), b"")
@@ -181,6 +188,8 @@ class RecordingRuns:
         if isinstance(recorder, ContinuedRecorder) and continuation is not None:
             recorder.continuation = continuation
         recorder.attach_root(root, new_span_id() if live is None else live.span_id, live)
+        if continuation is None and self._effects is not None and not mode.is_replay:
+            effects = self._effects(run_id, request.agent, False)
         session = Session(
             run_id=run_id,
             root=root,
@@ -195,6 +204,8 @@ class RecordingRuns:
         session.drill = self._drill
         if continuation is not None:
             session.keys = Keys(run_id, continuation.keys)
+            if effects is not None:
+                effects.goes_on_from(continuation)
         stored = self.input_of(request)
         self._journal.begin_run(run_id)
         record = self._begin_record(request, session, recorder, live, origin_run_id)

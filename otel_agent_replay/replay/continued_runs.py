@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from otel_agent_replay.boundary.crossing import Place, current
+from otel_agent_replay.boundary.effects import Effects
 from otel_agent_replay.boundary.policy import EXACT, FORK, RESUME, Mode
 from otel_agent_replay.boundary.runs import Continuation, RunRequest
 from otel_agent_replay.boundary.session import Answerer, RequestRewriter, Session
@@ -54,8 +55,12 @@ class Recording(Protocol):
         prefix: Mapping[AnswerSource, Answerer] | None = ...,
         origin_run_id: bytes = ...,
         continuation: Continuation | None = ...,
+        effects: Effects | None = ...,
     ) -> Session | None:
         """Open a session."""
+
+    def hold(self, run_id: bytes, agent: str) -> Effects | None:
+        """Hold a recorded run, so that nobody else goes on with it."""
 
     def close(self, session: Session, *, output: Payload | None, error: BaseException | None) -> None:
         """End it."""
@@ -70,8 +75,9 @@ class Recording(Protocol):
 class ContinuedRuns:
     """Implements `boundary.runs.RunFactory`. `recordings` are the recorded runs of one process, in their order.
 
-    `target` is the run that is asked about; `reported` is told when it ends or stops. With `changed` other code or
-    configuration than recorded is accepted. `plan` is a fork's, None to resume.
+    `target` is the run that is asked about; `reload(run_id)` reads a run again, once it is held; `reported` is told
+    when the target ends or stops. With `changed` other code or configuration than recorded is accepted. `plan` is a
+    fork's, None to resume.
     """
 
     def __init__(
@@ -81,6 +87,7 @@ class ContinuedRuns:
         target: bytes,
         recording: Recording,
         redaction: Callable[[CaptureLevel], Redaction],
+        reload: Callable[[bytes], RecordedRun],
         changed: bool = False,
         plan: ForkRoute | None = None,
         starting: Callable[[], None] | None = None,
@@ -94,6 +101,7 @@ class ContinuedRuns:
         self._failed_inner = _failed_inner(self._recorded[target], recordings)
         self._recording = recording
         self._redaction = redaction
+        self._reload = reload
         self._changed = changed
         self._plan = plan
         self._starting = starting
@@ -224,15 +232,29 @@ class ContinuedRuns:
             differing += _input_differences(recorded, self._recording.input_of(request))
             if differing:
                 raise FingerprintChanged(run.run_id.hex(), differing)
-        tape = resumable_tape(recorded)
-        playback = ContinuedPlayback(tape)
-        continuation = continuation_of(
-            recorded, playback, run_id=run.run_id, attempt=run.attempt + 1, was_begun=playback.again.__contains__
-        )
-        session = self._recording.open(
-            request, mode=RESUME, answerers={AnswerSource.TAPE: playback}, continuation=continuation
-        )
-        return self._going(session, _Going(RESUME, tape, playback))
+        effects = self._recording.hold(run.run_id, run.agent)
+        status = run.status
+        try:
+            recorded = self._reload(run.run_id)  # only now does nobody write on
+            status = recorded.run.status
+            if status is RunStatus.OK:
+                raise CannotJudge(f"run {run.run_id.hex()} was finished by another worker a moment ago")
+            tape = resumable_tape(recorded)
+            playback = ContinuedPlayback(tape)
+            attempt, again = recorded.run.attempt + 1, playback.again.__contains__
+            continuation = continuation_of(recorded, playback, run_id=run.run_id, attempt=attempt, was_begun=again)
+            session = self._recording.open(
+                request,
+                mode=RESUME,
+                answerers={AnswerSource.TAPE: playback},
+                continuation=continuation,
+                effects=effects,
+            )
+            return self._going(session, _Going(RESUME, tape, playback))
+        except BaseException:
+            if effects is not None:
+                effects.closed(status)
+            raise
 
     def _fork(self, request: RunRequest, recorded: RecordedRun, plan: ForkRoute) -> Session:
         tape = Tape(recorded, before_step=plan.at, without=plan.edited_steps)

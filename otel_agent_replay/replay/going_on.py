@@ -49,12 +49,13 @@ def go_on(
     *,
     load_process: Callable[[Path, str], list[RecordedRun]],
     load_alone: Callable[[Path, str], list[RecordedRun]],
+    reload: Callable[[bytes], RecordedRun],
 ) -> ContinuedRuns:
     """Make this process go on with `settings.run`, or with a fork of it; return the run factory.
 
     `load_process(lake, run)` gives the recorded runs of the run's process, itself first, `load_alone` those of agents
-    that its own code called: for where it is called by its entry. The report is written to
-    `settings.report` whenever the wanted run ends, and again at exit. Raises RecordingError, CannotJudge or
+    that its own code called: for where it is called by its entry; `reload(run_id)` gives one run again. The report is
+    written to `settings.report` whenever the wanted run ends, and again at exit. Raises RecordingError, CannotJudge or
     ConfigurationError; the caller must then end the process.
     """
     walls = None
@@ -78,6 +79,7 @@ def go_on(
         target=target.run.run_id,
         recording=recording,
         redaction=redaction,
+        reload=reload,
         changed=settings.changed,
         plan=_prepared(settings, target),
         starting=None if walls is None else walls.forbid_exec,

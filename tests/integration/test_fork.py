@@ -83,6 +83,7 @@ def forked(runtime, origin, plan, agent=desk_agents.long):
         target=origin.run.run_id,
         recording=runtime.recording,
         redaction=runtime.redaction,
+        reload=lambda _: origin,
         plan=PreparedFork(origin, plan),
         reported=reports.append,
     )

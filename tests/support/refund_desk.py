@@ -82,7 +82,7 @@ def work(task: str, lake: Path, ledger: str) -> int:
             replay.resume(told.read_text(), desk)
         else:
             desk(task)
-    except replay.RunBusy:  # its worker was killed a moment ago
+    except replay.RunBusy:  # another worker has it
         return 75
     except replay.CannotJudge:  # it has finished: its worker died between the run's end and saying so
         if load_run(lake, told.read_text(), facts=False).run.status is not RunStatus.OK:
@@ -123,10 +123,13 @@ def main() -> None:
         if not open_tasks and not alive:
             break
         while open_tasks and len(alive) < workers:
+            # Now and then two workers want the same run; a task that nobody has begun is one worker's.
             free = [name for name in open_tasks if name not in alive.values()]
-            if not free:
+            begun = [name for name in open_tasks if (TASKS / f"{name}.run").exists()]
+            wanted = begun if begun and (not free or draw.random() < 0.1) else free
+            if not wanted:
                 break
-            task = draw.choice(free)
+            task = draw.choice(wanted)
             alive[fork_worker(task, lake, ledger)] = task
         time.sleep(draw.uniform(0.0, 0.05))
         if killed < kills and alive:

@@ -59,6 +59,9 @@ class Source:
 
 @dataclass
 class Ledger(Source):
+    def goes_on_from(self, continuation):
+        pass
+
     def intend(self, call, place, terms):
         return self.answer(call, place)
 
