@@ -26,11 +26,11 @@ from otel_agent_replay.capture.implicit import ImplicitRuns
 from otel_agent_replay.capture.kept_states import StatesKept
 from otel_agent_replay.capture.runs import RecordingRuns
 from otel_agent_replay.capture.tracing import Tracing, exporter_traffic
-from otel_agent_replay.errors import AgentReplayError, CannotJudge, ConfigurationError
+from otel_agent_replay.errors import AgentReplayError, ConfigurationError
 from otel_agent_replay.export.journal import Journal
 from otel_agent_replay.export.on_demand import on_demand_sealer
 from otel_agent_replay.export.rules_file import redaction_of
-from otel_agent_replay.model import CaptureLevel, CoverageEntry, RunStatus
+from otel_agent_replay.model import CaptureLevel, CoverageEntry
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.settings import Settings
 
@@ -112,11 +112,10 @@ class Runtime:
     def resuming(self, run_id: str, *, changed: bool) -> ContinuedRuns:
         """Return a factory that goes on with a run in this process. Raises RunNotFound, CannotJudge."""
         from otel_agent_replay.export.unsealed import load_run, load_with_inner
-        from otel_agent_replay.replay.continued_runs import ContinuedRuns
+        from otel_agent_replay.replay.continued_runs import ContinuedRuns, must_be_resumable
 
         recorded, *inner = load_with_inner(self.settings.lake, run_id)
-        if recorded.run.status is RunStatus.OK:
-            raise CannotJudge(f"run {recorded.run.run_id.hex()} has finished: there is nothing to resume")
+        must_be_resumable(recorded)
         recording = self.recording if self.settings.ledger else self.recording.with_effects(self._effects)
         return ContinuedRuns(
             [recorded, *inner],

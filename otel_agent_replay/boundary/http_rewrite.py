@@ -73,7 +73,7 @@ class Revision:
             raise ConfigurationError(f"what is left is no request of {protocol.name}")
         self.request = sent
         self.changed = True
-        return revised
+        return replace(revised, asked=call.digest)
 
 
 class KeyHeader:

@@ -173,7 +173,7 @@ class NodeRecords:
         if head is not None and not bodies:
             begun.attributes.extend(convert.attributes_to_wire(call.attributes))
             begun.span_name = text_to_wire(span_name(crossing.place, call.attributes))
-        if call.notes or call.idempotency_key or not call.round_trips:
+        if call.notes or call.idempotency_key or call.asked or not call.round_trips:
             convert.call_beside_head_to_wire(call, begun.exchange)
         if head is None:
             return shape.begun + record.SerializeToString(), wanted

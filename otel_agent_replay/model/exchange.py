@@ -48,7 +48,8 @@ class Call:
     """One call across the boundary, redacted, before it is answered.
 
     `request` holds the body (HTTP) or the typed arguments. `round_trips` is False when the arguments
-    could not be kept whole; `notes` then says what was lost, one sentence each.
+    could not be kept whole; `notes` then says what was lost, one sentence each. `asked` is the digest of the call as
+    the agent made it, where a fork edited it on its way out; empty: it is this one.
     """
 
     kind: Kind
@@ -60,6 +61,7 @@ class Call:
     idempotency_key: str = ""
     round_trips: bool = True
     notes: tuple[str, ...] = ()
+    asked: bytes = b""
 
     @property
     def digest(self) -> bytes:
@@ -72,6 +74,11 @@ class Call:
         )
         line = "\n".join((head.method.upper(), head.url, *meaning))
         return hashlib.sha256(line.encode("utf-8", "surrogatepass") + b"\0" + self.request.digest).digest()
+
+    @property
+    def asked_digest(self) -> bytes:
+        """The digest of the call as the agent made it."""
+        return self.asked or self.digest
 
 
 class Chunk(NamedTuple):

@@ -237,8 +237,7 @@ class ContinuedRuns:
         try:
             recorded = self._reload(run.run_id)  # only now does nobody write on
             status = recorded.run.status
-            if status is RunStatus.OK:
-                raise CannotJudge(f"run {run.run_id.hex()} was finished by another worker a moment ago")
+            must_be_resumable(recorded)
             tape = resumable_tape(recorded)
             playback = ContinuedPlayback(tape)
             attempt, again = recorded.run.attempt + 1, playback.again.__contains__
@@ -377,6 +376,21 @@ def continuation_of(
         fork_step,
         frozenset(keys),
     )
+
+
+def must_be_resumable(recorded: RecordedRun) -> None:
+    """Raise CannotJudge for a run that is not to be finished: one that has ended well, or is no work of production.
+
+    A fork, resumed, would be let out of what holds a fork back: its writes would happen.
+    """
+    run = recorded.run
+    if run.replay:
+        raise CannotJudge(
+            f"run {run.run_id.hex()} is a replay ({run.mode}), no work of production: it is not resumed. Fork run "
+            f"{run.origin_run_id.hex()} again instead"
+        )
+    if run.status is RunStatus.OK:
+        raise CannotJudge(f"run {run.run_id.hex()} has finished: there is nothing to resume. Fork it instead")
 
 
 def fingerprint_differences(recorded: Versions, now: Mapping[str, str]) -> list[str]:

@@ -12,11 +12,11 @@ from typing import Protocol
 
 from otel_agent_replay.errors import AgentReplayError, CannotJudge
 from otel_agent_replay.lake.whole_run import in_order_of_begin
-from otel_agent_replay.model import CaptureLevel, RecordedRun, RunStatus
+from otel_agent_replay.model import CaptureLevel, RecordedRun
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.child import ENTRY_MODULE, restore_client_environment
 from otel_agent_replay.replay.continued_report import ContinuedReport
-from otel_agent_replay.replay.continued_runs import ContinuedRuns, ForkRoute, Recording
+from otel_agent_replay.replay.continued_runs import ContinuedRuns, ForkRoute, Recording, must_be_resumable
 from otel_agent_replay.replay.silent_exporters import silence
 from otel_agent_replay.replay.stopped import say_shortly
 from otel_agent_replay.replay.walls import Walls, WallSettings
@@ -67,8 +67,8 @@ def go_on(
     target = recordings[0]
     if alone and settings.mode == "fork":
         recordings = [target]
-    if settings.mode == "resume" and target.run.status is RunStatus.OK:
-        raise CannotJudge(f"run {target.run.run_id.hex()} has finished: there is nothing to resume. Fork it instead")
+    if settings.mode == "resume":
+        must_be_resumable(target)
     recordings = in_order_of_begin(recordings)
     if walls is not None:
         restore_client_environment(target)

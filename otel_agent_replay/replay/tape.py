@@ -183,7 +183,7 @@ class Tape:
             here = self._exact.get(place)
             if here is None:
                 here = self._exact[place] = {}
-            digest = call.digest
+            digest = call.asked_digest
             same = here.get(digest)
             if same is None:
                 here[digest] = entry
@@ -273,7 +273,8 @@ class Tape:
             relaxed: dict[tuple[Path, Kind, str, bytes], list[Entry]] = {}
             for entry in self.entries:
                 place = _unnumbered(entry.node.path[:-1])
-                relaxed.setdefault((place, entry.call.kind, entry.call.name, entry.call.digest), []).append(entry)
+                made = entry.call
+                relaxed.setdefault((place, made.kind, made.name, made.asked_digest), []).append(entry)
             self._relaxed = relaxed
         found = self._relaxed.get((_unnumbered(parent), call.kind, call.name, call.digest), ())
         return next((entry for entry in found if self.claim(entry)), None)

@@ -240,6 +240,7 @@ def call_beside_head_to_wire(call: Call, message: exchange_pb2.Exchange) -> exch
         message.request_incomplete = True
     if call.notes:
         message.request_notes.extend(map(text_to_wire, call.notes))
+    message.asked_digest = call.asked
     return message
 
 
@@ -263,6 +264,7 @@ def call_from_wire(
         idempotency_key=text_from_wire(message.idempotency_key),
         round_trips=not message.request_incomplete,
         notes=tuple(map(text_from_wire, message.request_notes)),
+        asked=message.asked_digest,
     )
 
 

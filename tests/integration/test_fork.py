@@ -15,13 +15,14 @@ from click.testing import CliRunner
 import otel_agent_replay as replay
 from otel_agent_replay.boundary.runs import opening_runs
 from otel_agent_replay.cli.main import main
-from otel_agent_replay.errors import ConfigurationError, CrossingRefused
+from otel_agent_replay.errors import CannotJudge, ConfigurationError, CrossingRefused
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.export.unsealed import load_run
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.model import AnswerSource, Kind
 from otel_agent_replay.replay.continued_runs import ContinuedRuns
 from otel_agent_replay.replay.fork import ForkPlan, PreparedFork
+from otel_agent_replay.replay.runs import ReplayRuns
 from otel_agent_replay.testing.provider import Reply, ScriptedProvider
 from tests.support import desk_agents
 
@@ -254,6 +255,39 @@ def test_a_fork_before_an_approval_asks_again(runtime, world):
     assert len(asked) == 2
     assert next(node.source for node in fork.nodes if node.kind is Kind.APPROVAL) is AnswerSource.WAIT
     assert len(world.writes) == 1
+
+
+def test_a_fork_with_edited_requests_replays_exactly_and_can_be_forked_again(runtime, world):
+    """The agent asks what it asked in the fork, before that was edited: it gets the fork's answers, offline."""
+    origin = recorded(runtime)
+    fork, _, _ = forked(
+        runtime, origin, ForkPlan.from_arguments(6, settings=["model=new", "prompt=Be brief."], read=str)
+    )
+    asked = len(world.models)
+    runs = ReplayRuns([fork], target=fork.run.run_id, opener=runtime.recording.open, closer=runtime.recording.close)
+    with opening_runs(runs):
+        desk_agents.long("17")
+    assert runs.verdict().exit_code == 0, runs.verdict().to_json()
+    again, report, error = forked(runtime, fork, ForkPlan.from_arguments(16, settings=["model=newest"], read=str))
+    assert error is None
+    assert (report.steps_shared, again.run.origin_run_id) == (15, fork.run.run_id)
+    assert [body["model"] for body in world.models[asked:]] == ["newest"]
+
+
+def test_a_fork_is_never_resumed(runtime, world):
+    """Resumed, it would be let out of what holds a fork back: it is refused, with what to do instead."""
+    origin = recorded(runtime)
+    fork, _, error = forked(runtime, origin, ForkPlan.from_arguments(2, read=str), agent=stopped)
+    assert isinstance(error, RuntimeError)
+    with pytest.raises(CannotJudge, match=f"Fork run {origin.run.run_id.hex()} again"):
+        replay.resume(fork.run.run_id.hex(), desk_agents.long)
+
+
+@replay.agent(name="long")
+def stopped(order):
+    """Begin like the long agent, and fail."""
+    with replay.step("round", number=0):
+        raise RuntimeError("it fails here")
 
 
 def test_clock_and_draws_go_on_from_the_recording_and_are_the_same_in_every_fork(runtime, world):

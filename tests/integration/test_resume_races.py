@@ -71,7 +71,7 @@ def test_a_run_that_another_worker_has_finished_meanwhile_is_left_alone(died, tm
     runs = configured().resuming(run_id, changed=True)
     assert go_on_elsewhere(lake, run_id, tmp_path).exit_code == 0
     asked = len(model.seen)
-    with opening_runs(runs), pytest.raises(replay.CannotJudge, match="finished by another worker"):
+    with opening_runs(runs), pytest.raises(replay.CannotJudge, match="has finished"):
         desk_agents.long("17")
     run = load_run(lake, run_id).run
     assert (run.status, run.attempt, len(model.seen)) == (RunStatus.OK, 2, asked)

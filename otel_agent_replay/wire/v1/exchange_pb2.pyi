@@ -172,6 +172,7 @@ class Exchange(google.protobuf.message.Message):
     RESULT_MEDIA_TYPE_FIELD_NUMBER: builtins.int
     REQUEST_SIZE_FIELD_NUMBER: builtins.int
     RESULT_SIZE_FIELD_NUMBER: builtins.int
+    ASKED_DIGEST_FIELD_NUMBER: builtins.int
     closed_early: builtins.bool
     result_altered: builtins.bool
     """a secret was masked inside: not byte for byte what came"""
@@ -186,6 +187,8 @@ class Exchange(google.protobuf.message.Message):
     """bytes, also where only the digest was kept"""
     result_size: builtins.int
     """bytes, the same"""
+    asked_digest: builtins.bytes
+    """of the request as the agent made it, where it was edited on its way out"""
     @property
     def request(self) -> global___HttpRequestHead: ...
     @property
@@ -219,8 +222,9 @@ class Exchange(google.protobuf.message.Message):
         result_media_type: builtins.str = ...,
         request_size: builtins.int = ...,
         result_size: builtins.int = ...,
+        asked_digest: builtins.bytes = ...,
     ) -> None: ...
     def HasField(self, field_name: typing.Literal["chunking", b"chunking", "failure", b"failure", "request", b"request", "response", b"response"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["chunking", b"chunking", "closed_early", b"closed_early", "failure", b"failure", "idempotency_key", b"idempotency_key", "request", b"request", "request_incomplete", b"request_incomplete", "request_media_type", b"request_media_type", "request_notes", b"request_notes", "request_size", b"request_size", "response", b"response", "result_altered", b"result_altered", "result_incomplete", b"result_incomplete", "result_media_type", b"result_media_type", "result_notes", b"result_notes", "result_size", b"result_size", "trailers", b"trailers"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["asked_digest", b"asked_digest", "chunking", b"chunking", "closed_early", b"closed_early", "failure", b"failure", "idempotency_key", b"idempotency_key", "request", b"request", "request_incomplete", b"request_incomplete", "request_media_type", b"request_media_type", "request_notes", b"request_notes", "request_size", b"request_size", "response", b"response", "result_altered", b"result_altered", "result_incomplete", b"result_incomplete", "result_media_type", b"result_media_type", "result_notes", b"result_notes", "result_size", b"result_size", "trailers", b"trailers"]) -> None: ...
 
 global___Exchange = Exchange
