@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from functools import cached_property
 
 from otel_agent_replay.boundary.crossing import Answer, Place
 from otel_agent_replay.errors import CrossingRefused, DamagedRecording, MissingPayload, ReplayInterrupt, TapeUnreadable
@@ -37,30 +38,20 @@ class ByArguments:
     """
 
     def __init__(self, recorded: RecordedRun, *, until: int = 0) -> None:
-        self._tape = Tape(recorded)
+        self._recorded = recorded
+        self._until = until
         self._lock = threading.Lock()
-        self._waiting: dict[_Lookup, deque[Entry]] = {}
-        self._last: dict[_Lookup, Entry] = {}
-        written = writes_in(self._tape.entries)
-        self._written = NOTHING_WRITTEN
-        for entry in self._tape.entries:
-            shared = entry.node.sequence <= until
-            if shared and id(entry) in written.made:
-                self._written = with_write(self._written, entry.call)
-            outcome = entry.node.outcome
-            if outcome is None or outcome.status not in _ENDED:
-                continue
-            lookup = (key_of(entry.call), written.before[id(entry)] if repeats(entry.call) else NOTHING_WRITTEN)
-            if shared:
-                self._last[lookup] = entry
-            else:
-                self._waiting.setdefault(lookup, deque()).append(entry)
-        self._environment = {read.name: read for node in recorded.nodes for read in node.reads if read.kind is Kind.ENV}
+
+    @cached_property
+    def _index(self) -> _Index:
+        """What can be asked for; made when first asked, since a fork is ready before it needs any of it."""
+        return _Index(self._recorded, self._until)
 
     @property
     def written(self) -> int:
         """What this run has written so far, as `writes` counts it."""
-        return self._written
+        with self._lock:
+            return self._index.written
 
     def answer(self, call: Call, place: Place) -> Answer | None:  # noqa: ARG002 - the protocol's
         """Return what the recording says of this call, or None. A write counts as made, whoever then answers it."""
@@ -68,14 +59,17 @@ class ByArguments:
         if entry is None:
             return None
         try:
-            outcome = self._tape.outcome(entry)
+            outcome = self._index.tape.outcome(entry)
         except (MissingPayload, DamagedRecording) as error:
             raise TapeUnreadable(entry.node.step, str(error)) from error
         return RecordedAnswer(outcome, entry.node.step, same_request=True)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return an environment variable as it was recorded; None for every other read, which time has changed."""
-        found = self._environment.get(name) if kind is Kind.ENV else None
+        if kind is not Kind.ENV:
+            return None
+        with self._lock:
+            found = self._index.environment.get(name)
         if found is None or found.masked:
             return None
         return found._replace(strand=strand, sequence=place.next_sequence())
@@ -86,17 +80,45 @@ class ByArguments:
         return CrossingRefused(place.step, what, "fork")
 
     def _find(self, call: Call) -> Entry | None:
-        again = repeats(call)
         with self._lock:
-            lookup = (key_of(call), self._written if again else NOTHING_WRITTEN)
-            if changes_the_world(call):
-                self._written = with_write(self._written, call)
-            waiting = self._waiting.get(lookup)
-            if not waiting:
-                return self._last.get(lookup) if again else None
-            entry = waiting.popleft()
-            self._last[lookup] = entry
-            return entry
+            return self._index.take(call)
+
+
+class _Index:
+    """The exchanges of one recording by what was asked, and what the run that asks has written so far."""
+
+    def __init__(self, recorded: RecordedRun, until: int) -> None:
+        self.tape = Tape(recorded)
+        self.written = NOTHING_WRITTEN
+        self.environment = {read.name: read for node in recorded.nodes for read in node.reads if read.kind is Kind.ENV}
+        self._waiting: dict[_Lookup, deque[Entry]] = {}
+        self._last: dict[_Lookup, Entry] = {}
+        written = writes_in(self.tape.entries)
+        for entry in self.tape.entries:
+            shared = entry.node.sequence <= until
+            if shared and id(entry) in written.made:
+                self.written = with_write(self.written, entry.call)
+            outcome = entry.node.outcome
+            if outcome is None or outcome.status not in _ENDED:
+                continue
+            lookup = (key_of(entry.call), written.before[id(entry)] if repeats(entry.call) else NOTHING_WRITTEN)
+            if shared:
+                self._last[lookup] = entry
+            else:
+                self._waiting.setdefault(lookup, deque()).append(entry)
+
+    def take(self, call: Call) -> Entry | None:
+        """Hand out the exchange that answers `call`, and count what it writes."""
+        again = repeats(call)
+        lookup = (key_of(call), self.written if again else NOTHING_WRITTEN)
+        if changes_the_world(call):
+            self.written = with_write(self.written, call)
+        waiting = self._waiting.get(lookup)
+        if not waiting:
+            return self._last.get(lookup) if again else None
+        entry = waiting.popleft()
+        self._last[lookup] = entry
+        return entry
 
 
 class RecordedAnswer:

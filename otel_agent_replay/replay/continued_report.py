@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import enum
 import json
-import os
-import tempfile
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -21,6 +19,7 @@ from otel_agent_replay.errors import (
     ReplayInterrupt,
     RunBusy,
 )
+from otel_agent_replay.replay.report_file import write_whole
 from otel_agent_replay.replay.tape import Tape
 
 
@@ -142,10 +141,7 @@ class ContinuedReport:
 
     def write(self, path: Path) -> None:
         """Write it to `path` atomically."""
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".report-")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(self.to_json())
-        os.replace(name, path)  # noqa: PTH105 - `name` is text here
+        write_whole(path, self.to_json())
 
 
 def _standing(

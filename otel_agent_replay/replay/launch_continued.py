@@ -20,6 +20,7 @@ from otel_agent_replay.replay.continued_report import ContinuedReport
 from otel_agent_replay.replay.enclosed import Enclosure, child_environment, refuse_deaf, wait_for
 from otel_agent_replay.replay.fork import ForkPlan
 from otel_agent_replay.replay.launch import is_process_run
+from otel_agent_replay.replay.report_file import read_whole
 
 FILE_LEDGER = "file"
 
@@ -96,7 +97,7 @@ def _report(run: Run, mode: str, path: Path, status: int | None, timeout_s: floa
     run_id = run.run_id.hex()
     if path.exists():
         try:
-            found = ContinuedReport.from_json(path.read_text(encoding="utf-8", errors="surrogatepass"))
+            found = ContinuedReport.from_json(read_whole(path))
         except (OSError, RecordingError) as error:
             return ContinuedReport.never_began(run_id, run.agent, mode, f"the report cannot be read: {error}")
         return replace(found, child_exit=status)

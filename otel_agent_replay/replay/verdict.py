@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import enum
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.errors import Candidate, DamagedRecording, FenceViolation, ReplayDeparture
+from otel_agent_replay.replay.report_file import read_whole, write_whole
 
 
 class VerdictStatus(str, enum.Enum):
@@ -136,15 +135,12 @@ class ReplayVerdict:
 
     def write(self, path: Path) -> None:
         """Write it to `path` atomically."""
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".verdict-")
-        with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(self.to_json())
-        os.replace(name, path)  # noqa: PTH105 - `name` is text here
+        write_whole(path, self.to_json())
 
     @classmethod
     def read(cls, path: Path) -> ReplayVerdict:
         """Return the verdict in `path`. Raises OSError, DamagedRecording."""
-        return cls.from_json(path.read_text(encoding="utf-8", errors="surrogatepass"))
+        return cls.from_json(read_whole(path))
 
 
 _ITEMS: Mapping[str, type] = {"never_asked": MissedStep, "attempts": RefusedAttempt}

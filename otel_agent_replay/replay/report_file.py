@@ -1,0 +1,20 @@
+"""The file in which a replaying process leaves what it has to say: whole, or not there."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write `text` to `path` in one step, so that nobody reads half of it. Raises OSError."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".report-")
+    with os.fdopen(handle, "w", encoding="utf-8", errors="surrogatepass") as file:
+        file.write(text)
+    os.replace(name, path)  # noqa: PTH105 - `name` is text here
+
+
+def read_whole(path: Path) -> str:
+    """Return what `write_whole` wrote. Raises OSError."""
+    return path.read_text(encoding="utf-8", errors="surrogatepass")
