@@ -1,0 +1,93 @@
+"""Cohorts: a sample of runs, as a condition over the lake or as a file that names them.
+
+A cohort file is JSON lines, one run a line: `{"run": "<32 hexadecimal digits>"}`. Whoever writes one may say more of a
+run in further members (why it is in, where it parted); readers keep what they do not know for people. Blank lines are
+nothing. Owns that format, and what `--where` means; a cohort is run ids only, never loaded runs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.model import RunId, format_run_id
+from otel_agent_replay.replay.report_file import write_whole
+
+_HEX_DIGITS = 32
+
+
+@dataclass(frozen=True, slots=True)
+class CohortRun:
+    """A run of a cohort; `notes` are what its line says beside the id, plain JSON."""
+
+    run_id: RunId
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def read_cohort(path: Path) -> list[CohortRun]:
+    """Return the runs of a cohort file in its order, each once. Raises ConfigurationError, naming the line.
+
+    A file without any run is a cohort of none. Whether the runs are in a lake is not looked at.
+    """
+    found: dict[RunId, CohortRun] = {}
+    try:
+        with path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    run = _run_of(line, f"line {number} of {path}")
+                    found.setdefault(run.run_id, run)
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the cohort file {path} cannot be read: {error}") from error
+    return list(found.values())
+
+
+def write_cohort(path: Path, runs: Iterable[CohortRun]) -> None:
+    """Write a cohort file, whole or not at all. Raises ConfigurationError where it cannot be written."""
+    lines = [json.dumps({"run": format_run_id(run.run_id), **run.notes}) + "\n" for run in runs]
+    try:
+        write_whole(path, "".join(lines))
+    except OSError as error:
+        raise ConfigurationError(f"the cohort file {path} cannot be written: {error}") from error
+
+
+def runs_where(lake: Path, condition: str) -> list[CohortRun]:
+    """Return the runs of a lake for which `condition` holds, oldest first. Loads DuckDB.
+
+    `condition` is SQL over the view `runs`, as it would stand behind WHERE; the other views are there for sub-queries:
+    `agent = 'support' AND run_id IN (SELECT run_id FROM tool_calls WHERE outcome = 'error')`. Raises
+    ConfigurationError for SQL that is wrong.
+    """
+    import duckdb
+
+    from otel_agent_replay.lake.views import connect
+
+    query = f"SELECT run_id FROM runs WHERE run_id IS NOT NULL AND (\n{condition}\n) ORDER BY run_id"  # noqa: S608 - theirs
+    with connect(lake) as connection:
+        try:
+            rows = connection.execute(query).fetchall()
+        except duckdb.Error as error:
+            raise ConfigurationError(
+                f"--where {condition!r} is no condition over the runs of {lake}: {error}; it is what stands behind "
+                "WHERE, like agent = 'support' (columns: `agent-replay sql \"DESCRIBE runs\"`)"
+            ) from error
+    return [CohortRun(RunId(bytes.fromhex(row[0]))) for row in rows]
+
+
+def _run_of(line: str, where: str) -> CohortRun:
+    wanted = '{"run": "<32 hexadecimal digits>"}'
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    text = value.get("run") if isinstance(value, dict) else None
+    try:
+        run_id = bytes.fromhex(text) if isinstance(text, str) and len(text) == _HEX_DIGITS else None
+    except ValueError:
+        run_id = None
+    if run_id is None or not isinstance(value, dict):
+        raise ConfigurationError(f"{where} is no run of a cohort: {line.strip()[:80]!r}; a line is {wanted}")
+    return CohortRun(RunId(run_id), {name: one for name, one in value.items() if name != "run"})
