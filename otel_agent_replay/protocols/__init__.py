@@ -2,7 +2,7 @@
 
     recognise      which protocol an exchange speaks        split_request   where its repeating pieces lie
     PROTOCOLS      every protocol by name                   cost_usd        what it cost
-    SseParser      server-sent events from any chunking
+    SseParser      server-sent events from any chunking     Reduction       an answer reduced while it arrives
 
 A protocol is three modules: what it is (`openai_chat`), how its answers fold (`openai_chat_fold`) and how its requests
 read (`openai_chat_messages`). Malformed or unknown output is named in `Folded.problems`; its bytes are kept by whoever
@@ -25,19 +25,24 @@ from otel_agent_replay.protocols.openai_responses import OPENAI_RESPONSES
 from otel_agent_replay.protocols.pieces import split_request
 from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.recognise import PROTOCOLS, recognise
+from otel_agent_replay.protocols.reduction import Reduction, reduce_chunks
 from otel_agent_replay.protocols.sse import SseEvent, SseParser, events_of
+from otel_agent_replay.protocols.stream import EventReducer, ObjectStream
 
 __all__ = [
     "ANTHROPIC_MESSAGES",
     "OPENAI_CHAT",
     "OPENAI_RESPONSES",
     "PROTOCOLS",
+    "EventReducer",
     "Facts",
     "Folded",
     "Message",
+    "ObjectStream",
     "Part",
     "Protocol",
     "ProviderError",
+    "Reduction",
     "RequestMessages",
     "SseEvent",
     "SseParser",
@@ -46,5 +51,6 @@ __all__ = [
     "cost_usd",
     "events_of",
     "recognise",
+    "reduce_chunks",
     "split_request",
 ]

@@ -6,6 +6,7 @@ whose HTTP status was 200. A `fallback` block names the model that really answer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +23,6 @@ from otel_agent_replay.protocols.json_text import (
     text_of,
 )
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of, error_of_body, malformed
-from otel_agent_replay.protocols.stream import JsonStream, is_stream
 from otel_agent_replay.protocols.text import TextPieces, join
 
 SERVER_CALLS = ("server_tool_use", "mcp_tool_use")
@@ -65,9 +65,10 @@ class Block:
 
 
 class MessageReducer:
-    """Takes the events of one stream in order; `result` folds what came."""
+    """Takes the events of one stream in order; `result` folds what came. `status` is the answer's HTTP status."""
 
-    def __init__(self) -> None:
+    def __init__(self, status: int) -> None:
+        self.status = status
         self.message: dict[str, Any] | None = None
         self.blocks: dict[int, Block] = {}
         self.usage: dict[str, Any] = {}
@@ -76,8 +77,9 @@ class MessageReducer:
         self.error: ProviderError | None = None
         self.problems: list[str] = []
 
-    def add(self, event: dict[str, Any], status: int) -> None:
+    def add(self, name: str, value: dict[str, Any]) -> None:  # noqa: ARG002 - the object says its type too
         """Take one event object."""
+        event = value
         kind = event.get("type")
         if kind == "message_start":
             self._start(as_object(event.get("message")))
@@ -91,7 +93,7 @@ class MessageReducer:
         elif kind == "message_stop":
             self.stopped = True
         elif kind == "error" or "error" in event:
-            self.error = self.error or error_of(event.get("error"), status)
+            self.error = self.error or error_of(event.get("error"), self.status)
         elif kind not in ("ping", "content_block_stop"):
             self.problems.append(f"unknown event type {kind!r}")
 
@@ -121,8 +123,9 @@ class MessageReducer:
     def _use(self, usage: Any) -> None:
         self.usage.update({key: value for key, value in as_object(usage).items() if value is not None})
 
-    def result(self) -> Folded:
+    def result(self, *, ended: bool, problems: Sequence[str] = ()) -> Folded:  # noqa: ARG002 - no end mark of its own
         """Fold. A stream without `message_stop` or stop reason was cut."""
+        self.problems.extend(problems)
         message = {**(self.message or {}), **self.stop, "usage": self.usage or None}
         blocks = [self.blocks[index].block(self.problems) for index in sorted(self.blocks)]
         error = self.error
@@ -179,15 +182,8 @@ def part_of(block: dict[str, Any], raw_input: str) -> Part:
     return dict(block)
 
 
-def fold_anthropic(body: bytes, media_type: str, status: int) -> Folded:
-    """Fold an Anthropic Messages answer. Never raises."""
-    if is_stream(body, media_type):
-        reducer = MessageReducer()
-        stream = JsonStream(body)
-        for _, event in stream:
-            reducer.add(event, status)
-        reducer.problems.extend(stream.problems)
-        return reducer.result()
+def fold_anthropic(body: bytes, status: int) -> Folded:
+    """Fold an Anthropic Messages answer that is no stream. Never raises."""
     if status >= 400:
         return Folded(complete=False, error=error_of_body(body, status))
     message = parse_object(body)

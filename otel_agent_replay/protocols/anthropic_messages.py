@@ -1,4 +1,4 @@
-"""Anthropic Messages."""
+"""Anthropic Messages, at Anthropic and on Vertex AI (`rawPredict`, `streamRawPredict`)."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.anthropic_fold import answering_model, fold_anthropic, usage_of
+from otel_agent_replay.protocols.anthropic_fold import MessageReducer, answering_model, fold_anthropic, usage_of
 from otel_agent_replay.protocols.anthropic_request import anthropic_request
-from otel_agent_replay.protocols.folded import Folded, RequestMessages, without_surrogates
-from otel_agent_replay.protocols.json_text import as_object, as_objects, as_text, has_surrogate_escape
+from otel_agent_replay.protocols.folded import Folded, RequestMessages
+from otel_agent_replay.protocols.json_text import as_object, as_objects, as_text
 from otel_agent_replay.protocols.outer import facts_around
 from otel_agent_replay.protocols.plain import object_or_error
 from otel_agent_replay.protocols.protocol import Facts
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of
 from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.stream import is_stream
+from otel_agent_replay.protocols.reduction import reduce_chunks
+from otel_agent_replay.protocols.stream import EventReducer, ObjectStream, is_stream, sse_framing
 from otel_agent_replay.protocols.stream_scan import EVERYTHING, scan
 
 _MARKERS = tuple(
@@ -35,9 +36,9 @@ class AnthropicMessages:
         """The provider at `url`, else `anthropic`."""
         return provider_at(url) or "anthropic"
 
-    def request_facts(self, body: bytes) -> Facts:
-        """See `Protocol`."""
-        return facts_around(body, b"messages", _request_facts)
+    def request_facts(self, body: bytes, url: str = "") -> Facts:
+        """See `Protocol`. On Vertex AI the URL names the model and whether the answer streams."""
+        return facts.with_address(facts_around(body, b"messages", _request_facts), url)
 
     def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
         """See `Protocol`."""
@@ -52,10 +53,21 @@ class AnthropicMessages:
         """See `Protocol`."""
         return anthropic_request(body)
 
+    def framing(self, start: bytes, media_type: str) -> ObjectStream | None:
+        """See `Protocol`."""
+        return sse_framing(start, media_type)
+
+    def reducer(self, status: int) -> EventReducer:
+        """See `Protocol`."""
+        return MessageReducer(status)
+
+    def fold_whole(self, body: bytes, status: int) -> Folded:
+        """See `Protocol`."""
+        return fold_anthropic(body, status)
+
     def fold(self, body: bytes, media_type: str, status: int) -> Folded:
         """See `Protocol`."""
-        folded = fold_anthropic(body, media_type, status)
-        return without_surrogates(folded) if has_surrogate_escape(body) else folded
+        return reduce_chunks(self, (body,), media_type, status)
 
 
 def _request_facts(outer: dict[str, Any]) -> Facts:

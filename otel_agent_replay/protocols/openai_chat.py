@@ -6,16 +6,17 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.folded import Folded, RequestMessages, without_surrogates
-from otel_agent_replay.protocols.json_text import as_count, as_object, as_objects, as_text, has_surrogate_escape
-from otel_agent_replay.protocols.openai_chat_fold import fold_chat, usage_in, usage_of
+from otel_agent_replay.protocols.folded import Folded, RequestMessages
+from otel_agent_replay.protocols.json_text import as_count, as_object, as_objects, as_text
+from otel_agent_replay.protocols.openai_chat_fold import ChatReducer, fold_chat, usage_in, usage_of
 from otel_agent_replay.protocols.openai_chat_messages import chat_messages
 from otel_agent_replay.protocols.outer import facts_around
 from otel_agent_replay.protocols.plain import object_or_error
 from otel_agent_replay.protocols.protocol import Facts
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of
 from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.stream import is_stream
+from otel_agent_replay.protocols.reduction import reduce_chunks
+from otel_agent_replay.protocols.stream import EventReducer, ObjectStream, is_stream, sse_framing
 from otel_agent_replay.protocols.stream_scan import EVERYTHING, scan
 
 # Texts of which a chunk must hold one to be worth parsing: a finish reason that is no null, usage, an error.
@@ -32,8 +33,9 @@ class OpenAIChat:
         """The provider at `url`, else `openai`."""
         return provider_at(url) or "openai"
 
-    def request_facts(self, body: bytes) -> Facts:
+    def request_facts(self, body: bytes, url: str = "") -> Facts:
         """See `Protocol`."""
+        del url
         return facts_around(body, b"messages", _request_facts)
 
     def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
@@ -47,10 +49,21 @@ class OpenAIChat:
         """See `Protocol`."""
         return chat_messages(body)
 
+    def framing(self, start: bytes, media_type: str) -> ObjectStream | None:
+        """See `Protocol`."""
+        return sse_framing(start, media_type)
+
+    def reducer(self, status: int) -> EventReducer:
+        """See `Protocol`."""
+        return ChatReducer(status)
+
+    def fold_whole(self, body: bytes, status: int) -> Folded:
+        """See `Protocol`."""
+        return fold_chat(body, status)
+
     def fold(self, body: bytes, media_type: str, status: int) -> Folded:
         """See `Protocol`."""
-        folded = fold_chat(body, media_type, status)
-        return without_surrogates(folded) if has_surrogate_escape(body) else folded
+        return reduce_chunks(self, (body,), media_type, status)
 
 
 def _request_facts(outer: dict[str, Any]) -> Facts:

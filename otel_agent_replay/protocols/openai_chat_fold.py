@@ -7,7 +7,7 @@ a new id starts a new call; null adds nothing; the end of the body is no success
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from otel_agent_replay.protocols.folded import Folded, Message, Part, ProviderError, ToolCall, Usage
@@ -20,7 +20,6 @@ from otel_agent_replay.protocols.json_text import (
     parse_object,
 )
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of, error_of_body, malformed
-from otel_agent_replay.protocols.stream import JsonStream, is_stream
 from otel_agent_replay.protocols.text import TextPieces, join
 
 
@@ -128,9 +127,10 @@ class Choice:
 
 
 class ChatReducer:
-    """Takes the objects of one answer in order; `result` folds what came."""
+    """Takes the objects of one answer in order; `result` folds what came. `status` is the answer's HTTP status."""
 
-    def __init__(self) -> None:
+    def __init__(self, status: int) -> None:
+        self.status = status
         self.choices: dict[int, Choice] = {}
         self.response_id: str | None = None
         self.model: str | None = None
@@ -138,19 +138,19 @@ class ChatReducer:
         self.error: ProviderError | None = None
         self.problems: list[str] = []
 
-    def add(self, value: Mapping[str, Any], status: int, *, event: str = "message") -> None:
+    def add(self, name: str, value: dict[str, Any]) -> None:
         """Take a `chat.completion.chunk`, a `chat.completion` or an error object."""
         self.response_id = self.response_id or as_text(value.get("id"))
         self.model = self.model or as_text(value.get("model"))
-        if value.get("error") or event == "error":
-            self.error = self.error or error_of(value.get("error") or value, status)
+        if value.get("error") or name == "error":
+            self.error = self.error or error_of(value.get("error") or value, self.status)
         usage = usage_in(value)
         if usage is not None:
             self.usage = usage
         for choice in as_objects(value.get("choices")):
-            self._add_choice(choice, status)
+            self._add_choice(choice)
 
-    def _add_choice(self, choice: Mapping[str, Any], status: int) -> None:
+    def _add_choice(self, choice: Mapping[str, Any]) -> None:
         index = choice.get("index")
         index = index if isinstance(index, int) else 0
         state = self.choices.setdefault(index, Choice(index))
@@ -161,10 +161,11 @@ class ChatReducer:
         if choice.get("finish_reason"):
             state.finish_reason = str(choice["finish_reason"])
         if choice.get("error"):
-            self.error = self.error or error_of(choice["error"], status)
+            self.error = self.error or error_of(choice["error"], self.status)
 
-    def result(self, *, ended: bool) -> Folded:
+    def result(self, *, ended: bool, problems: Sequence[str] = ()) -> Folded:
         """Fold. `ended` says that the body was whole by its own account: JSON that parsed, or `[DONE]`."""
+        self.problems.extend(problems)
         choices = [self.choices[index] for index in sorted(self.choices)]
         finished = bool(choices) and all(choice.finish_reason for choice in choices)
         error = self.error
@@ -202,21 +203,15 @@ class ChatReducer:
         return {"role": choice.role, "parts": parts, "finish_reason": choice.finish_reason}
 
 
-def fold_chat(body: bytes, media_type: str, status: int) -> Folded:
-    """Fold a Chat Completions answer. Never raises."""
-    reducer = ChatReducer()
-    if is_stream(body, media_type):
-        stream = JsonStream(body)
-        for event, value in stream:
-            reducer.add(value, status, event=event)
-        reducer.problems.extend(stream.problems)
-        return reducer.result(ended=stream.done)
+def fold_chat(body: bytes, status: int) -> Folded:
+    """Fold a Chat Completions answer that is no stream. Never raises."""
     if status >= 400:
         return Folded(complete=False, error=error_of_body(body, status))
     answer = parse_object(body)
     if answer is None:
         return malformed(body, status, "chat completion")
-    reducer.add(answer, status)
+    reducer = ChatReducer(status)
+    reducer.add("message", answer)
     return reducer.result(ended=True)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.folded import Folded, Message, RequestMessages, without_surrogates
+from otel_agent_replay.protocols.folded import Folded, Message, RequestMessages
 from otel_agent_replay.protocols.json_text import (
     as_object,
     as_objects,
@@ -16,14 +16,15 @@ from otel_agent_replay.protocols.json_text import (
     parse_object,
 )
 from otel_agent_replay.protocols.openai_chat_messages import tool_definition
-from otel_agent_replay.protocols.openai_responses_fold import finish_reason, fold_responses, usage_of
+from otel_agent_replay.protocols.openai_responses_fold import ResponseReducer, finish_reason, fold_responses, usage_of
 from otel_agent_replay.protocols.openai_responses_items import parts_of, role_of
 from otel_agent_replay.protocols.outer import facts_around
 from otel_agent_replay.protocols.plain import object_or_error
 from otel_agent_replay.protocols.protocol import Facts
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of
 from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.stream import is_stream
+from otel_agent_replay.protocols.reduction import reduce_chunks
+from otel_agent_replay.protocols.stream import EventReducer, ObjectStream, is_stream, sse_framing
 from otel_agent_replay.protocols.stream_scan import EVERYTHING, Scan, scan
 
 _MARKERS = tuple(
@@ -43,8 +44,9 @@ class OpenAIResponses:
         """The provider at `url`, else `openai`."""
         return provider_at(url) or "openai"
 
-    def request_facts(self, body: bytes) -> Facts:
+    def request_facts(self, body: bytes, url: str = "") -> Facts:
         """See `Protocol`."""
+        del url
         return facts_around(body, b"input", _request_facts)
 
     def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
@@ -67,10 +69,21 @@ class OpenAIResponses:
             tools=[tool_definition(tool) for tool in as_objects(request.get("tools"))],
         )
 
+    def framing(self, start: bytes, media_type: str) -> ObjectStream | None:
+        """See `Protocol`."""
+        return sse_framing(start, media_type)
+
+    def reducer(self, status: int) -> EventReducer:
+        """See `Protocol`."""
+        return ResponseReducer(status)
+
+    def fold_whole(self, body: bytes, status: int) -> Folded:
+        """See `Protocol`."""
+        return fold_responses(body, status)
+
     def fold(self, body: bytes, media_type: str, status: int) -> Folded:
         """See `Protocol`."""
-        folded = fold_responses(body, media_type, status)
-        return without_surrogates(folded) if has_surrogate_escape(body) else folded
+        return reduce_chunks(self, (body,), media_type, status)
 
 
 def _request_facts(outer: dict[str, Any]) -> Facts:

@@ -6,6 +6,7 @@ deltas, so that a cut stream still gives what had come.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from otel_agent_replay.protocols.folded import Folded, Part, ProviderError, Usage, joined_content
@@ -18,7 +19,6 @@ from otel_agent_replay.protocols.openai_responses_items import (
     tool_call,
 )
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of, error_of_body, malformed
-from otel_agent_replay.protocols.stream import JsonStream, is_stream
 from otel_agent_replay.protocols.text import TextPieces, join
 
 FINAL_STATUS = ("completed", "incomplete", "failed", "cancelled")
@@ -72,21 +72,23 @@ class ItemPieces:
 
 
 class ResponseReducer:
-    """Takes the events of one stream in order; `result` folds what came."""
+    """Takes the events of one stream in order; `result` folds what came. `status` is the answer's HTTP status."""
 
-    def __init__(self) -> None:
+    def __init__(self, status: int) -> None:
+        self.status = status
         self.response: dict[str, Any] = {}
         self.items: dict[int, ItemPieces] = {}
         self.error: ProviderError | None = None
         self.problems: list[str] = []
 
-    def add(self, event: dict[str, Any], status: int) -> None:
+    def add(self, name: str, value: dict[str, Any]) -> None:  # noqa: ARG002 - the object says its type too
         """Take one event object."""
+        event = value
         kind = str(event.get("type") or "")
         if isinstance(event.get("response"), dict):
             self.response = event["response"]
         elif kind == "error" or (not kind and "error" in event):
-            self.error = self.error or error_of(as_object(event.get("error")) or {**event, "type": None}, status)
+            self.error = self.error or error_of(as_object(event.get("error")) or {**event, "type": None}, self.status)
         elif kind in ("response.output_item.added", "response.output_item.done"):
             pieces = self._pieces(event)
             pieces.start = dict(as_object(event.get("item")))
@@ -100,8 +102,9 @@ class ResponseReducer:
         index = as_count(event.get("output_index"))
         return self.items.setdefault(len(self.items) if index is None else index, ItemPieces())
 
-    def result(self, status: int) -> Folded:
-        """Fold."""
+    def result(self, *, ended: bool, problems: Sequence[str] = ()) -> Folded:  # noqa: ARG002 - no end mark of its own
+        """Fold. A stream without a final status was cut."""
+        self.problems.extend(problems)
         built = [self.items[index].item(self.problems) for index in sorted(self.items)]
         whole = as_objects(self.response.get("output"))
         if whole and len(whole) < len(built):
@@ -109,7 +112,7 @@ class ResponseReducer:
         error = self.error
         if error is None and self.response.get("status") not in FINAL_STATUS:
             error = ProviderError(TRUNCATED)
-        return fold_response(self.response, whole or built, error, status, self.problems)
+        return fold_response(self.response, whole or built, error, self.status, self.problems)
 
 
 def fold_response(
@@ -152,15 +155,8 @@ def finish_reason(response: dict[str, Any]) -> str | None:
     return reason or (status if status in FINAL_STATUS else None)
 
 
-def fold_responses(body: bytes, media_type: str, status: int) -> Folded:
-    """Fold a Responses answer. Never raises."""
-    if is_stream(body, media_type):
-        reducer = ResponseReducer()
-        stream = JsonStream(body)
-        for _, event in stream:
-            reducer.add(event, status)
-        reducer.problems.extend(stream.problems)
-        return reducer.result(status)
+def fold_responses(body: bytes, status: int) -> Folded:
+    """Fold a Responses answer that is no stream. Never raises."""
     if status >= 400:
         return Folded(complete=False, error=error_of_body(body, status))
     response = parse_object(body)

@@ -6,7 +6,7 @@ import re
 from typing import Any, Final, NamedTuple
 
 from otel_agent_replay.protocols.json_text import parse_object
-from otel_agent_replay.protocols.stream import DONE, JsonStream
+from otel_agent_replay.protocols.stream import DONE, JsonStream, objects_of
 
 EVERYTHING: Final = (b"data:",)
 """Markers for `scan` that every event holds."""
@@ -83,6 +83,6 @@ def _data(body: bytes, start: int, end: int) -> bytes | None:
 
 
 def _scan_events(body: bytes) -> Scan:
-    stream = JsonStream(body)
-    objects = [value for _, value in stream]
+    stream = JsonStream()
+    objects = [value for _, value in objects_of(stream, body)]
     return Scan(objects[0] if objects else {}, objects, stream.done)
