@@ -113,7 +113,7 @@ def call_of(redaction: Redaction, request: SentRequest, *, facts: bool = True) -
         attributes = (
             {
                 **head_facts(method, url),
-                **protocol.request_facts(body),
+                **protocol.request_facts(body, url),
                 semconv.PROTOCOL: protocol.name,
                 semconv.OPERATION_NAME: protocol.operation,
                 semconv.PROVIDER_NAME: protocol.provider(request.url),

@@ -28,9 +28,10 @@ def model_facts(call: Call, outcome: Outcome | None, bodies: Bodies, *, start_ns
     if protocol is not None:
         facts[semconv.PROTOCOL] = protocol.name
         facts[semconv.OPERATION_NAME] = protocol.operation
-        facts[semconv.PROVIDER_NAME] = protocol.provider("" if call.head is None else call.head.url)
+        url = "" if call.head is None else call.head.url
+        facts[semconv.PROVIDER_NAME] = protocol.provider(url)
         if request is not None:
-            facts.update(protocol.request_facts(request))
+            facts.update(protocol.request_facts(request, url))
         if outcome is not None:
             _add_answer(protocol, outcome, bodies, facts, problems)
         _add_cost({**call.attributes, **(outcome.attributes if outcome else {}), **facts}, facts, start_ns)

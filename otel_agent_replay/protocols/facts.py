@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from otel_agent_replay import semconv
+from otel_agent_replay.protocols.address import address_of
 from otel_agent_replay.protocols.folded import Usage
 from otel_agent_replay.protocols.json_text import as_text
 from otel_agent_replay.protocols.protocol import Facts
@@ -46,6 +47,14 @@ def request_facts(outer: dict[str, Any], *, limits: Iterable[str], stops: str) -
     if isinstance(tools, list) and tools:
         facts[semconv.VERSION_TOOL_SCHEMA] = tools_digest(tools)
     return facts
+
+
+def with_address(found: Facts, url: str) -> Facts:
+    """`found` with the model that the path of `url` names; without a change where it names none."""
+    address = address_of(url)
+    if address is None:
+        return found
+    return {**found, semconv.REQUEST_MODEL: address.model, semconv.REQUEST_STREAM: address.streams}
 
 
 def output_type(format_type: Any) -> str | None:

@@ -6,7 +6,7 @@ decide. For the hot path: a URL that ends otherwise costs one string comparison,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from otel_agent_replay.protocols.anthropic_messages import ANTHROPIC_MESSAGES
@@ -19,7 +19,39 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
 }
 """Every protocol by its name."""
 
-_ENDINGS: Final = ("/chat/completions", "/responses", "/v1/messages")
+_Choice = Callable[[str, bytes], "Protocol | None"]
+
+
+def _chat(path: str, body: bytes) -> Protocol | None:
+    del path
+    return OPENAI_CHAT if b'"messages"' in body else None
+
+
+def _responses(path: str, body: bytes) -> Protocol | None:
+    del path
+    return OPENAI_RESPONSES if _any_in(body, b'"input"', b'"prompt"', b'"previous_response_id"') else None
+
+
+def _messages(path: str, body: bytes) -> Protocol | None:
+    del path
+    return ANTHROPIC_MESSAGES if b'"messages"' in body else None
+
+
+def _raw_predict(path: str, body: bytes) -> Protocol | None:
+    """Vertex AI passes bodies on to models of other makers as they are."""
+    if b'"anthropic_version"' in body:
+        return _messages(path, body)
+    return _chat(path, body)
+
+
+_CHOICES: Final[tuple[tuple[str, _Choice], ...]] = (
+    ("/chat/completions", _chat),
+    ("/responses", _responses),
+    ("/v1/messages", _messages),
+    (":rawPredict", _raw_predict),
+    (":streamRawPredict", _raw_predict),
+)
+_ENDINGS: Final = tuple(ending for ending, _ in _CHOICES)
 
 
 def recognise(method: str, url: str, request_headers: Any, body: bytes) -> Protocol | None:
@@ -32,11 +64,7 @@ def recognise(method: str, url: str, request_headers: Any, body: bytes) -> Proto
     path = url.partition("?")[0].partition("#")[0].rstrip("/")
     if not path.endswith(_ENDINGS) or method.upper() != "POST" or not body or body.lstrip()[:1] != b"{":
         return None
-    if path.endswith("/responses"):
-        return OPENAI_RESPONSES if _any_in(body, b'"input"', b'"prompt"', b'"previous_response_id"') else None
-    if b'"messages"' not in body:
-        return None
-    return OPENAI_CHAT if path.endswith("/chat/completions") else ANTHROPIC_MESSAGES
+    return next(choose(path, body) for ending, choose in _CHOICES if path.endswith(ending))
 
 
 def _any_in(body: bytes, *names: bytes) -> bool:

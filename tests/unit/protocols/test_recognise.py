@@ -7,6 +7,7 @@ import pytest
 from otel_agent_replay.protocols import PROTOCOLS, recognise
 
 AZURE = "https://x.openai.azure.com/openai/deployments/d/chat/completions?api-version=1"
+VERTEX = "https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5/publishers/"
 CHAT = b'{"model":"m","messages":[]}'
 
 
@@ -22,6 +23,9 @@ CHAT = b'{"model":"m","messages":[]}'
         ("https://api.openai.com/v1/responses", b'{"prompt":{"id":"p"}}', "openai.responses", "openai"),
         ("https://api.anthropic.com/v1/messages?beta=true", CHAT, "anthropic.messages", "anthropic"),
         ("https://gateway.corp/anthropic/v1/messages", b' {"messages":[]}', "anthropic.messages", "anthropic"),
+        (VERTEX + "anthropic/models/claude-sonnet-4@20250514:streamRawPredict",
+         b'{"anthropic_version":"vertex-2023-10-16","messages":[]}', "anthropic.messages", "gcp.vertex_ai"),
+        (VERTEX + "mistralai/models/mistral-large:rawPredict", CHAT, "openai.chat_completions", "gcp.vertex_ai"),
     ],
 )  # fmt: skip
 def test_a_model_call_is_recognised_whatever_the_host(url, body, name, provider):
