@@ -5,16 +5,22 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit_json
 
+if TYPE_CHECKING:
+    from otel_agent_replay.ledger import Ledger
+
+_FILE = "file"
 _UNITS = {"h": 3600, "d": 86400, "w": 7 * 86400}
 _EPILOG = """\b
 Whole hours of the lake go, with all that lies in them; an hour that a younger fork shares its steps with stays, and
-says so. In the ledger runs go that have ended; pending ones and those in doubt stay.
+says so, and so does one with a run that somebody goes on with now or that waits for a person. In the ledger runs go
+that have ended; pending ones and those in doubt stay.
 
 \b
 Exit codes: 0 done, 2 usage, 125 another process seals the lake.
@@ -43,20 +49,23 @@ def _age(_context: click.Context, _parameter: click.Parameter, given: str) -> in
 def prune(lake: Path, age_s: int, ledger: str | None, dry_run: bool, as_json: bool) -> None:
     """Delete recordings, and their rows in the ledger, that are older than AGE."""
     from otel_agent_replay.export.pruning import prune_lake
-    from otel_agent_replay.ledger import ledger_url, open_ledger
-    from otel_agent_replay.settings import Settings
+    from otel_agent_replay.export.unsealed import ended_on_record
 
     older_than_ns = time.time_ns() - age_s * 10**9
-    report = prune_lake(lake, older_than_ns, dry_run=dry_run)
-    setting = ledger or Settings.load().ledger
-    forgotten = 0
-    if setting or (lake / "ledger.sqlite").exists():
-        forgotten = open_ledger(ledger_url(setting or "file", lake)).prune(older_than_ns, dry_run=dry_run)
+    book = _book(lake, ledger)
+    if book is None:
+        report, forgotten, in_use = prune_lake(lake, older_than_ns, dry_run=dry_run), 0, set()
+    else:
+        left = book.left_running()
+        how = ended_on_record(lake, [run.run_id for run in left])  # to be asked before recordings go
+        report = prune_lake(lake, older_than_ns, dry_run=dry_run, in_use=book.in_use)
+        ended = [(run, how[run.run_id]) for run in left if run.run_id in how]
+        forgotten, in_use = book.prune(older_than_ns, dry_run=dry_run, ended=ended), book.in_use()
     kept = [
         {
             "hour": f"{one.partition.date} {one.partition.hour}",
             "run": one.run_id.hex(),
-            "needed_by": one.needed_by.hex() or "the journal",
+            "needed_by": one.needed_by.hex() or ("the ledger" if one.run_id in in_use else "the journal"),
         }
         for one in report.kept
     ]
@@ -79,3 +88,14 @@ def prune(lake: Path, age_s: int, ledger: str | None, dry_run: bool, as_json: bo
     )
     for one in kept:
         click.echo(f"kept: {one['hour']}, for run {one['run']} is needed by {one['needed_by']}")
+
+
+def _book(lake: Path, ledger: str | None) -> Ledger | None:
+    """Return the ledger, None where it would be a file that nobody has made."""
+    from otel_agent_replay.ledger import ledger_url, open_ledger
+    from otel_agent_replay.settings import Settings
+
+    setting = ledger or Settings.load().ledger or _FILE
+    if setting == _FILE and not (lake / "ledger.sqlite").exists():
+        return None
+    return open_ledger(ledger_url(setting, lake))

@@ -8,18 +8,18 @@ published before it went. Loads Arrow only where the lake has files to look into
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_agent_replay.errors import RunNotFound, UnsupportedFormat
+from otel_agent_replay.errors import DamagedRecording, RunNotFound, UnsupportedFormat
 from otel_agent_replay.export.assemble import recorded_run
 from otel_agent_replay.export.record_index import RecordIndex
 from otel_agent_replay.export.segments import SegmentData, visible_segments
 from otel_agent_replay.lake.layout import SPANS, all_files, id_range
 from otel_agent_replay.lake.whole_run import in_order_of_begin, merged_attempts, with_prefix
-from otel_agent_replay.model import RecordedRun, run_started_ms
+from otel_agent_replay.model import RecordedRun, RunStatus, run_started_ms
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
 if TYPE_CHECKING:
@@ -91,6 +91,19 @@ def load_with_inner(lake: Path, text: str) -> list[RecordedRun]:
 def unsealed_runs(lake: Path) -> set[bytes]:
     """Return the runs that the journal goes on with, and the origins of the forks in it. Raises UnsupportedFormat."""
     return _Standing(lake).named()
+
+
+def ended_on_record(lake: Path, run_ids: Iterable[bytes]) -> dict[bytes, RunStatus]:
+    """Return which of these runs have ended, and how. Of what is not there or cannot be read nothing is said.
+
+    Raises UnsupportedFormat.
+    """
+    standing = _Standing(lake, facts=False)
+    found = {}
+    for run_id in run_ids:
+        with contextlib.suppress(RunNotFound, DamagedRecording):
+            found[run_id] = standing.load(run_id).run.status
+    return {run_id: status for run_id, status in found.items() if status is not RunStatus.PENDING}
 
 
 class _Standing:

@@ -1,4 +1,4 @@
-"""A worker's hold on one run, and all that it may write: each write checks its fence in the same transaction."""
+"""A worker's hold on one run, and all that it may do there: each deed checks its fence in the same transaction."""
 
 from __future__ import annotations
 
@@ -179,9 +179,11 @@ class Lease:
                 )
 
     def decision(self, *, step: int, digest: bytes) -> Decision | None:
-        """Return a person's answer to the approval at a step, None without one. Raises LeaseLost, LedgerError."""
-        self._must_hold()
-        with self._database.reading() as connection:
+        """Return a person's answer to the approval at a step, None without one. Raises LeaseLost, LedgerError.
+
+        What it says is acted on, so that only who holds the run is told: the fence is checked as for a write.
+        """
+        with self._writing() as connection:
             return approvals.decision(connection, self.run_id, step, digest)
 
     # --- inside ---

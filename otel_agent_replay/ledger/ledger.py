@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Select, delete, exists, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, exists, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from otel_agent_replay.errors import LedgerError, RunBusy, RunNotFound
@@ -17,6 +17,7 @@ from otel_agent_replay.ledger.engine import Database
 from otel_agent_replay.ledger.lease import Lease
 from otel_agent_replay.ledger.rows import OPEN, ApprovalRow, EffectRow, RunRow, StepRow
 from otel_agent_replay.ledger.workers import is_gone
+from otel_agent_replay.model import RunStatus
 
 FILE = "file"
 """As a URL: an SQLite file in the lake's folder."""
@@ -74,7 +75,7 @@ class Ledger:
                     fence = 1
                     row = {"run_id": run_id, "agent": agent, "fence": fence, "started_ns": now, **values}
                     connection.execute(insert(runs).values(row))
-                elif new or (found.lease_expires_ns > now and not is_gone(found.worker)):
+                elif new or _is_held(found, now):
                     raise RunBusy(run_id.hex(), found.worker, found.lease_expires_ns)
                 else:
                     fence = found.fence + 1
@@ -182,19 +183,43 @@ class Ledger:
         runs = schema.runs
         found = connection.execute(select(runs).where(runs.c.run_id == run_id).with_for_update()).one_or_none()
         now = self._database.now_ns(connection)
-        if found is not None and found.lease_expires_ns > now and not is_gone(found.worker):
+        if found is not None and _is_held(found, now):
             raise RunBusy(run_id.hex(), found.worker, found.lease_expires_ns)
 
     # --- retention ---
 
-    def prune(self, older_than_ns: int, *, dry_run: bool = False) -> int:
+    def left_running(self) -> list[RunRow]:
+        """Return the runs that count as running and that nobody holds: their workers died, or stall."""
+        with self._database.reading() as connection:
+            now = self._database.now_ns(connection)
+        return [run for run in self.runs(status=_RUNNING) if not _is_held(run, now)]
+
+    def in_use(self) -> set[bytes]:
+        """Return the runs that somebody holds, and those that a person must decide on before they go on."""
+        with self._database.reading() as connection:
+            now = self._database.now_ns(connection)
+        held = {run.run_id for run in self.runs(status=_RUNNING) if _is_held(run, now)}
+        waiting = {approval.run_id for approval in self.approvals(status="waiting")}
+        return held | waiting | {effect.run_id for effect in self.in_doubt()}
+
+    def prune(
+        self, older_than_ns: int, *, dry_run: bool = False, ended: Sequence[tuple[RunRow, RunStatus]] = ()
+    ) -> int:
         """Forget the ended runs that were last written before that time; return how many.
 
-        What is not over stays: runs that are held or pending, and those with an effect in doubt or an approval waiting.
+        `ended` are runs of `left_running` that ended on record, and how: their workers died before they gave them back.
+        Of whatever age, they count as ended from now on, unless somebody holds them by now. What is not over stays:
+        runs that are held or pending, and those with an effect in doubt or an approval waiting.
         """
         if dry_run:
             with self._database.reading() as connection:
-                return len(connection.execute(_old_runs(older_than_ns)).all())
+                forgotten = len(connection.execute(_old_runs(older_than_ns)).all())
+                for run, _ in ended:
+                    query = _old_runs(older_than_ns, _as_it_was(run))
+                    forgotten += len(connection.execute(query).all())
+            return forgotten
+        for run, status in ended:
+            self._settle(run, status)
         forgotten = 0
         while True:
             with self._database.writing() as connection:
@@ -205,6 +230,12 @@ class Ledger:
             forgotten += len(old)
             if len(old) < _BATCH:
                 return forgotten
+
+    def _settle(self, run: RunRow, status: RunStatus) -> None:
+        """Give a run back for its worker, which died; its time stays that of its last write."""
+        values = {"status": status.value, "worker": "", "lease_expires_ns": 0}
+        with self._database.writing() as connection:
+            connection.execute(update(schema.runs).where(_as_it_was(run)).values(**values))
 
     def close(self) -> None:
         """Give the connections back."""
@@ -218,11 +249,29 @@ class Ledger:
             return [dict(row) for row in connection.execute(query).mappings()]
 
 
-def _old_runs(older_than_ns: int) -> Select[tuple[bytes]]:
+def _is_held(run: RunRow | Row[Any], now_ns: int) -> bool:
+    """Whether the run's lease is not over, and its worker is not known to be gone."""
+    held: bool = run.lease_expires_ns > now_ns and not is_gone(run.worker)
+    return held
+
+
+def _as_it_was(run: RunRow) -> ColumnElement[bool]:
+    """Return what holds while nobody has taken, renewed or given back that run since its row was read."""
+    runs = schema.runs
+    return and_(
+        runs.c.run_id == run.run_id,
+        runs.c.fence == run.fence,
+        runs.c.worker == run.worker,
+        runs.c.lease_expires_ns == run.lease_expires_ns,
+    )
+
+
+def _old_runs(older_than_ns: int, has_ended: ColumnElement[bool] | None = None) -> Select[tuple[bytes]]:
+    """Ask for the runs that may be forgotten; `has_ended` (default: by their status) says which are over."""
     runs, effects, approvals = schema.runs, schema.effects, schema.approvals
     return select(runs.c.run_id).where(
         runs.c.updated_ns < older_than_ns,
-        runs.c.status.in_(_ENDED),
+        runs.c.status.in_(_ENDED) if has_ended is None else has_ended,
         ~exists().where(effects.c.run_id == runs.c.run_id, effects.c.status.in_(OPEN)),
         ~exists().where(approvals.c.run_id == runs.c.run_id, approvals.c.status == "waiting"),
     )

@@ -24,6 +24,7 @@ from otel_agent_replay.errors import (
     UnsupportedFormat,
 )
 from otel_agent_replay.ledger import Decision, IntentStatus, ledger_url, open_ledger, schema, worker_name
+from otel_agent_replay.model import RunStatus
 from tests.support.ledger_worker import effect, started
 from tests.support.postgres import postgres_url
 
@@ -192,13 +193,16 @@ VERBS = {
     "finish": finish,
     "grant": grant,
     "await": lambda lease: lease.await_decision(step=2, name="ask", digest=DIGEST, arguments=b""),
+    "decision": lambda lease: lease.decision(step=3, digest=OTHER),
 }
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_stalled_worker_can_write_nothing(ledger, run_id, lease, verb):
-    """A worker whose run was taken over is refused whatever it does, and changes nothing."""
+def test_a_stalled_worker_can_do_nothing(ledger, run_id, lease, verb):
+    """A worker whose run was taken over is refused whatever it does or asks, and changes nothing."""
     lease.intend(**effect("k"))
+    lease.await_decision(step=3, name="ask", digest=OTHER, arguments=b"")
+    ledger.answer(run_id, 3, granted=True, by="ann")
     expire(ledger, run_id)
     taken(ledger, run_id)
     before = everything(ledger, run_id)
@@ -206,8 +210,6 @@ def test_a_stalled_worker_can_write_nothing(ledger, run_id, lease, verb):
         with pytest.raises(LeaseLost):
             VERBS[verb](lease)
     assert everything(ledger, run_id) == before
-    with pytest.raises(LeaseLost):  # it knows by now: what only reads is refused too
-        lease.decision(step=1, digest=DIGEST)
 
 
 def test_a_lease_is_renewed_until_it_is_given_back(ledger, run_id):
@@ -555,6 +557,82 @@ def test_old_runs_go_whole_and_open_ones_stay(ledger):
         gone = (None, [], [], [])
         assert everything(ledger, run_id) == (gone if name in {"ended", "failed"} else before[name]), name
     assert ledger.prune(1000) == 0
+
+
+def left_behind(ledger, *, older_than, worker="elsewhere"):
+    """Return the row of a run whose worker ended it on record, but not here, and was last heard of at 999."""
+    run_id = os.urandom(16)
+    lease = begun(ledger, run_id, worker)
+    lease.intend(**effect("k"))
+    finish(lease)
+    set_run(ledger, run_id, updated_ns=older_than - 1, lease_expires_ns=1)
+    return ledger.run(run_id)
+
+
+def test_a_run_that_its_dead_worker_did_not_give_back_is_settled_by_its_recording(ledger):
+    """Once its recording says that it ended it counts as ended: old ones go, young ones are given back."""
+    old, young = left_behind(ledger, older_than=1000), left_behind(ledger, older_than=5000)
+    held = begun(ledger, os.urandom(16))
+    assert {run.run_id for run in ledger.left_running()} == {old.run_id, young.run_id}
+    assert ledger.prune(1000) == 0
+    ended = [(old, RunStatus.OK), (young, RunStatus.ERROR)]
+    assert ledger.prune(1000, dry_run=True, ended=ended) == 1
+    assert [ledger.run(run.run_id) for run in (old, young)] == [old, young]
+    assert ledger.prune(1000, ended=ended) == 1
+    assert everything(ledger, old.run_id) == (None, [], [], [])
+    settled = ledger.run(young.run_id)
+    assert (settled.status, settled.worker, settled.lease_expires_ns) == ("error", "", 0)
+    assert (settled.fence, settled.updated_ns) == (young.fence, young.updated_ns)
+    assert ledger.left_running() == []
+    assert ledger.run(held.run_id).status == "running"
+
+
+@pytest.mark.parametrize("meanwhile", ["taken over", "renewed", "given back"])
+def test_a_run_that_came_back_meanwhile_is_not_settled(ledger, meanwhile):
+    """What somebody did with a run after it was found left behind stands, and it does not go."""
+    lease = begun(ledger, os.urandom(16))
+    set_run(ledger, lease.run_id, updated_ns=999, lease_expires_ns=1)
+    (found,) = ledger.left_running()
+    if meanwhile == "taken over":
+        taken(ledger, lease.run_id)
+    elif meanwhile == "renewed":
+        lease.renew()
+    else:
+        lease.release("pending")
+    set_run(ledger, lease.run_id, updated_ns=999)
+    before = ledger.run(lease.run_id)
+    for dry_run in (True, False):
+        assert ledger.prune(1000, dry_run=dry_run, ended=[(found, RunStatus.OK)]) == 0
+    assert ledger.run(lease.run_id) == before
+
+
+def test_a_settled_run_takes_no_word_of_its_stalled_worker(ledger):
+    """A worker that only stalled, and whose run was settled, has lost it."""
+    lease = begun(ledger, os.urandom(16))
+    expire(ledger, lease.run_id)
+    ledger.prune(1, ended=[(run, RunStatus.OK) for run in ledger.left_running()])
+    before = everything(ledger, lease.run_id)
+    for verb in VERBS.values():
+        with pytest.raises(LeaseLost):
+            verb(lease)
+    assert everything(ledger, lease.run_id) == before
+    assert before[0].status == "ok"
+
+
+def test_what_is_in_use_is_held_or_waits_for_a_person(ledger):
+    """Runs that are held, in doubt or wait for an answer are in use; ended, pending and left ones are not."""
+    held, doubtful, waiting = begun(ledger, os.urandom(16)), in_doubt(ledger, os.urandom(16)), os.urandom(16)
+    doubtful.release("pending")
+    lease = begun(ledger, waiting)
+    lease.await_decision(step=3, name="ask", digest=OTHER, arguments=b"")
+    lease.release("pending")
+    left_behind(ledger, older_than=1000)
+    for status in ("ok", "pending"):
+        begun(ledger, os.urandom(16)).release(status)
+    assert ledger.in_use() == {held.run_id, doubtful.run_id, waiting}
+    ledger.answer(waiting, 3, granted=True, by="ann")
+    ledger.decide(doubtful.run_id, 4, happened=True, result=None, by="ann")
+    assert ledger.in_use() == {held.run_id}
 
 
 def test_runs_are_listed_by_their_status(ledger):
