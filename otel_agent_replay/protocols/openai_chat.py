@@ -8,8 +8,9 @@ from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
 from otel_agent_replay.protocols.folded import Folded, RequestMessages
 from otel_agent_replay.protocols.json_text import as_count, as_object, as_objects, as_text
-from otel_agent_replay.protocols.openai_chat_fold import ChatReducer, fold_chat, usage_in, usage_of
+from otel_agent_replay.protocols.openai_chat_fold import ChatReducer, error_in, fold_chat
 from otel_agent_replay.protocols.openai_chat_messages import chat_messages
+from otel_agent_replay.protocols.openai_chat_usage import usage_in, usage_of
 from otel_agent_replay.protocols.outer import facts_around
 from otel_agent_replay.protocols.plain import object_or_error
 from otel_agent_replay.protocols.protocol import Facts
@@ -108,8 +109,7 @@ def _chunk_facts(first: dict[str, Any], chunks: list[dict[str, Any]], status: in
         for choice in as_objects(chunk.get("choices")):
             if choice.get("finish_reason"):
                 reasons[as_count(choice.get("index")) or 0] = str(choice["finish_reason"])
-            if choice.get("error"):
-                error = error or error_of(choice["error"], status)
+            error = error or error_in(choice, status)
     found = facts.response_facts(
         response_id=named.get("id"),
         model=named.get("model"),

@@ -75,6 +75,10 @@ def _part(part: dict[str, Any]) -> Part:
     kind = part.get("type")
     if kind == "text":
         return {"type": "text", "content": str(part.get("text") or "")}
+    if kind == "thinking":
+        pieces = part.get("thinking")
+        texts = [piece.get("text") for piece in as_objects(pieces)] if isinstance(pieces, list) else [pieces]
+        return {"type": "reasoning", "content": "".join(text for text in texts if isinstance(text, str))}
     if kind == "refusal":
         return {"type": "refusal", "content": str(part.get("refusal") or "")}
     if kind == "image_url":

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from otel_agent_replay.protocols.folded import Folded, ProviderError
-from otel_agent_replay.protocols.json_text import parse
+from otel_agent_replay.protocols.json_text import compact, parse
 
 TRUNCATED = "stream_truncated"
 MALFORMED = "malformed_response"
 _KEPT_TEXT = 2000
+_MESSAGES = ("message", "detail", "error", "errors")
 
 
 def error_of(value: Any, status: int) -> ProviderError:
@@ -20,7 +21,7 @@ def error_of(value: Any, status: int) -> ProviderError:
     kind = value.get("type") or code or value.get("status") or "error"
     message = value.get("message")
     if message is not None and not isinstance(message, str):
-        message = str(message)
+        message = compact(message)
     return ProviderError(str(kind), message, code if isinstance(code, (str, int)) else None, status)
 
 
@@ -33,8 +34,9 @@ def error_of_body(body: bytes, status: int) -> ProviderError:
         inner = value.get("error")
         if isinstance(inner, dict):
             return error_of(inner, status)
-        message = next((value[key] for key in ("message", "detail", "error") if value.get(key)), None)
+        message = next((value[key] for key in _MESSAGES if value.get(key)), None)
         kind = value.get("type") if value.get("type") != "error" else None
+        kind = kind or value.get("error_type")
         return error_of({"type": kind or f"http_{status}", "message": message, "code": value.get("code")}, status)
     return ProviderError(f"http_{status}", body[:_KEPT_TEXT].decode("utf-8", "replace") or None, None, status)
 
