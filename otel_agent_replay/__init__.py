@@ -22,6 +22,7 @@ from otel_agent_replay.capture.decorators import (
     retriever,
     suspend,
     tool,
+    user_turn,
 )
 from otel_agent_replay.capture.kept_states import flag
 from otel_agent_replay.capture.scopes import step, versions
@@ -85,4 +86,5 @@ __all__ = [
     "suspend",
     "tool",
     "versions",
+    "user_turn",
 ]

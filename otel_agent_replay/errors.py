@@ -14,6 +14,7 @@
     ├── FingerprintChanged        the code or configuration is not the recorded one
     ├── ApprovalRequired          a tool that needs an approval was called without one for exactly this action
     ├── EffectRunning             the same effect (same key) is still running in this run
+    ├── KeyReused                 an idempotency key stands for another call already
     └── NotHappened               raised by a tool's status query: the effect never happened
     ReplayInterrupt(BaseException)
     ├── ReplayDeparture           the code left its tape
@@ -24,7 +25,9 @@
     ├── EffectInDoubt             a side effect may or may not have happened: a person must decide
     ├── AwaitingPerson            the run waits for a person's answer
     ├── LeaseLost                 another worker has taken the run over
-    └── StepLimit                 the run has made as many steps as it may
+    ├── StepLimit                 the run has made as many steps as it may
+    ├── SpendingLimit             the run has used as many tokens, or as much money, as it may
+    └── TurnMisfit                the user's recorded turn no longer fits what the agent says
 
 `ReplayInterrupt` derives from BaseException so that an agent's `except Exception` cannot hide it. Errors
 carry a stable `code` for scripts, structured fields, and a message that says what happened and what to do.
@@ -182,6 +185,24 @@ class EffectRunning(AgentReplayError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.tool, self.key))
+
+
+class KeyReused(AgentReplayError):
+    """The idempotency key `key` of tool `tool` stands for the call at step `step`, which had other arguments."""
+
+    code = "key_reused"
+
+    def __init__(self, tool: str, key: str, step: int) -> None:
+        self.tool = tool
+        self.key = key
+        self.step = step
+        super().__init__(
+            f"{tool} is called with idempotency key {key!r}, which stands for its call at step {step} with other "
+            "arguments: that one's result is not this one's; let the key depend on all that makes a call another one"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.tool, self.key, self.step))
 
 
 class NotHappened(AgentReplayError):
@@ -385,3 +406,34 @@ class StepLimit(ReplayInterrupt):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.limit,))
+
+
+class SpendingLimit(ReplayInterrupt):
+    """The run is aborted before its next model call: `what` says what was used, and how much it may use."""
+
+    code = "spending_limit"
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"the run was stopped before its next model call: {what}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.what,))
+
+
+class TurnMisfit(ReplayInterrupt):
+    """A user's turn `name` (step `step`) is asked for that the recording does not answer (`why`), nor anybody else."""
+
+    code = "turn_misfit"
+
+    def __init__(self, step: int | None, name: str, why: str) -> None:
+        self.step = step
+        self.name = name
+        self.why = why
+        super().__init__(
+            f"the user's turn no longer fits: {name} (step {step}): {why}. Give the further turns with --user-script, "
+            "or a --simulator"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (type(self), (self.step, self.name, self.why))

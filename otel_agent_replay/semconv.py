@@ -15,6 +15,10 @@ SCOPE_NAME: Final = "otel_agent_replay"  # instrumentation scope of the spans we
 RUN_ID: Final = "agent_replay.run.id"  # 32 hex digits; on every span of ours
 RUN_MODE: Final = "agent_replay.run.mode"  # record, exact, ...
 RUN_ORIGIN: Final = "agent_replay.run.origin_id"  # run that a replay came from
+RUN_LANE: Final = "agent_replay.run.lane"  # of a re-run: baseline (as it was) or candidate
+RUN_REPEAT: Final = "agent_replay.run.repeat"  # of a re-run: its number among its like, from 1
+RUN_CANDIDATE: Final = "agent_replay.run.candidate"  # of a re-run: what it was given instead, like model=gpt-5
+POOL_RUN: Final = "agent_replay.pool.run_id"  # run that answered in place of the tape
 RUN_STATUS: Final = "agent_replay.run.status"  # ok, error, departed
 REPLAY: Final = "agent_replay.replay"  # true on everything a replay emits
 STEP: Final = "agent_replay.step"  # place in the run, from 1

@@ -388,6 +388,8 @@ class Crossing:
             self.session.keys.failed(self.call, on_record=self.shared)
         try:
             self.session.observer.ended(self, outcome)
+            if self.session.watch is not None:
+                self.session.watch(self, outcome)
             if effect is not None:  # last: what the ledger knows to be done, the recording has the result of
                 effect.finish(outcome)
         except ReplayInterrupt as interrupt:

@@ -41,7 +41,7 @@ class SentRequest:
     `streamed` tells that the client does not hold the body in memory: its kind then depends on the head alone, so
     that recording (which sees the body afterwards) and replaying (which reads it first) agree. `packed` is False
     when the bytes at hand are not yet in the coding that the headers name. `notes` are facts about how it travels
-    (a proxy).
+    (a proxy). `movable` tells that the transport can still send it to another host.
     """
 
     method: str
@@ -51,6 +51,7 @@ class SentRequest:
     streamed: bool = False
     packed: bool = True
     notes: tuple[str, ...] = ()
+    movable: bool = False
 
 
 def header(headers: tuple[tuple[str, str], ...], wanted: str) -> str:

@@ -79,7 +79,7 @@ def begin_exchange(here: Here, describe: Callable[..., SentRequest], *what: Any)
     except AgentReplayError:
         raise  # the ledger's word, not a defect: the call must not be made
     except Exception as error:
-        if may_go_live(session) and session.edits is None:
+        if may_go_live(session) and session.edits is None and session.route is None:
             report(session, "recording an HTTP call", error)
             return None
         raise stop(session, ReplayInterrupt(f"replaying an HTTP call failed: {error!r}")) from error

@@ -7,13 +7,14 @@ wanted is not sent at all: an answer to the unchanged one would pass for an answ
 from __future__ import annotations
 
 from dataclasses import replace
+from urllib.parse import urlsplit
 
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.effects import key_above
 from otel_agent_replay.boundary.http_call import SentRequest, call_of, header
 from otel_agent_replay.boundary.http_coding import codings_of, decoded_chunks
 from otel_agent_replay.boundary.http_faults import stop
-from otel_agent_replay.boundary.session import RequestRewriter, Session
+from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import ConfigurationError, ReplayInterrupt
 from otel_agent_replay.model import Call, Kind, SideEffect
 from otel_agent_replay.protocols.edit import changed_members
@@ -32,13 +33,10 @@ class Revision:
     `request` is what the transport has to send, `changed` whether it is another one than the client made.
     """
 
-    __slots__ = ("_protocol", "_rewriter", "_session", "changed", "request")
+    __slots__ = ("_protocol", "_session", "changed", "request")
 
-    def __init__(
-        self, session: Session, rewriter: RequestRewriter, protocol: Protocol | None, request: SentRequest
-    ) -> None:
+    def __init__(self, session: Session, protocol: Protocol | None, request: SentRequest) -> None:
         self._session = session
-        self._rewriter = rewriter
         self._protocol = protocol
         self.request = request
         self.changed = False
@@ -54,26 +52,55 @@ class Revision:
             raise stop(self._session, ReplayInterrupt(what)) from error
 
     def _revised(self, call: Call, place: Place, protocol: Protocol) -> Call:
-        request = self.request
+        request = self._edited(call, place, protocol)
+        request = self._moved(request, protocol)
+        if request is self.request:
+            return call
+        if header(request.headers, "authorization").startswith("AWS4-") or header(request.headers, "signature"):
+            raise ConfigurationError(
+                "the client has signed it (its body and path); change model and endpoint where the client is made"
+            )
+        revised, now = call_of(self._session.redaction, request, facts=self._session.observer.wants_facts)
+        if now is not protocol:
+            raise ConfigurationError(f"what is left is no request of {protocol.name}")
+        self.request = request
+        self.changed = True
+        return replace(revised, asked=call.digest)
+
+    def _edited(self, call: Call, place: Place, protocol: Protocol) -> SentRequest:
+        """Return the request with the body that the session's rewriter wants."""
+        request, rewriter = self.request, self._session.edits
+        if rewriter is None:
+            return request
         codings = codings_of(request.headers) if request.packed else ()
         original = request.body or b""
         body = decoded_chunks([original], codings)[0] if codings else original
-        changed = self._rewriter.rewrite(call, place, protocol.name, body, request.headers)
+        changed = rewriter.rewrite(call, place, protocol.name, body, request.headers)
         if changed is None or changed == body:
-            return call
+            return request
         note = f"edited: {', '.join(changed_members(body, changed))}"
-        sent = replace(
+        return replace(
             request,
             body=changed,
             headers=_headers(request.headers, len(changed), unpacked=bool(codings)),
             notes=(*request.notes, note),
         )
-        revised, now = call_of(self._session.redaction, sent, facts=self._session.observer.wants_facts)
-        if now is not protocol:
-            raise ConfigurationError(f"what is left is no request of {protocol.name}")
-        self.request = sent
-        self.changed = True
-        return replace(revised, asked=call.digest)
+
+    def _moved(self, request: SentRequest, protocol: Protocol) -> SentRequest:
+        """Return the request at the endpoint that the session's route wants."""
+        route = self._session.route
+        moved = None if route is None else route.moved(protocol.name, request.url, request.headers)
+        if moved is None or moved == (request.url, request.headers):
+            return request
+        url, headers = moved
+        before, after = urlsplit(request.url), urlsplit(url)
+        if (before.scheme, before.netloc) != (after.scheme, after.netloc) and not request.movable:
+            raise ConfigurationError(
+                f"its client has connected to {before.netloc} already and cannot be sent to {after.netloc}; tell the "
+                "client itself where to go (its base URL, by --env-file)"
+            )
+        note = () if url == request.url else (f"edited: sent to {after.netloc} instead of {before.netloc}",)
+        return replace(request, url=url, headers=headers, notes=(*request.notes, *note))
 
 
 class KeyHeader:
@@ -102,8 +129,8 @@ def revision_of(
     session: Session, place: Place, call: Call, protocol: Protocol | None, request: SentRequest
 ) -> Revision | KeyHeader | None:
     """Return what changes a request on its way out, or None: it goes as it is."""
-    if session.edits is not None:
-        return Revision(session, session.edits, protocol, request)
+    if session.edits is not None or session.route is not None:
+        return Revision(session, protocol, request)
     if session.effects is None or call.kind is not Kind.HTTP or call.side_effect is not SideEffect.WRITE:
         return None
     key = key_above(place)
@@ -113,9 +140,7 @@ def revision_of(
 
 
 def _headers(headers: tuple[tuple[str, str], ...], size: int, *, unpacked: bool) -> tuple[tuple[str, str], ...]:
-    """Return the headers that fit a body of `size` bytes. Raises ConfigurationError where the body was signed."""
-    if header(headers, "authorization").startswith("AWS4-") or header(headers, "signature"):
-        raise ConfigurationError("its body was signed by the client; change it before it is signed")
+    """Return the headers that fit a body of `size` bytes."""
     kept = []
     for name, value in headers:
         lower = name.lower()

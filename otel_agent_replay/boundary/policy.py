@@ -22,14 +22,14 @@ ledger, no pool) is passed over; when none answers, the mode's `off_tape` rule a
     off the tape        -              stop   -                    -                         stop
 
 `regression` is the fork's column without a prefix, where an approval of another action and a user's turn that no longer
-fits are refused.
+fits are refused, and so is plain HTTP that reads but that nobody declared: it would tell the world of today.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from otel_agent_replay.model.kinds import AnswerSource, Kind, SideEffect
 
@@ -54,7 +54,8 @@ class Mode:
     `prefix` are the sources that are asked before the cells for every crossing: those of a run that is shared with its
     origin up to some step. `continues` tells that the run goes on from a recording and shares it: what the tape
     (of the prefix, if there is one) answers is not recorded again. `below_tool` answers plain HTTP inside a tool that
-    is called through and said that it touches the world: what such a tool does is its own affair.
+    is called through and said that it touches the world: what such a tool does is its own affair. `named` are cells of
+    single crossings, by name and side effect, that come before those of their kind.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Mode:
     prefix: Cell = ()
     continues: bool = False
     below_tool: Cell = (AnswerSource.LIVE,)
+    named: Mapping[tuple[str, SideEffect], Cell] = field(default_factory=dict)
 
     @property
     def is_replay(self) -> bool:
@@ -123,6 +125,7 @@ REGRESSION = Mode(
     "regression",
     {
         **_BEYOND,
+        (Kind.HTTP, SideEffect.READ): (_S.TAPE, _S.POOL, _S.REFUSED),
         (Kind.APPROVAL, None): (_S.TAPE, _S.REFUSED),
         (Kind.INPUT, None): (_S.TAPE, _S.FIXTURE, _S.REFUSED),
     },

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from otel_agent_replay.boundary.approvals import Approvals
 from otel_agent_replay.boundary.crossing import (
@@ -30,10 +30,12 @@ from otel_agent_replay.boundary.crossing import (
 from otel_agent_replay.boundary.effects import NO_TERMS, Effects, Keys, Terms, licensed_above
 from otel_agent_replay.boundary.forked import Unrecorded
 from otel_agent_replay.boundary.policy import CALLED_THROUGH, Mode, OffTape
+from otel_agent_replay.boundary.request_changes import ModelRoute, RequestRewriter
 from otel_agent_replay.errors import CrossingRefused, ReplayInterrupt, StepLimit
 from otel_agent_replay.model import (
     THREAD_END,
     AnswerSource,
+    AttributeValue,
     Call,
     Chunk,
     HttpResponseHead,
@@ -45,6 +47,9 @@ from otel_agent_replay.model import (
     SideEffect,
 )
 from otel_agent_replay.payload.redaction import Redaction
+
+if TYPE_CHECKING:
+    from otel_agent_replay.boundary.virtual_time import VirtualTime
 
 _CHANGES = frozenset({SideEffect.WRITE, SideEffect.EXTERNAL})
 # Before Python 3.12 a member of an enumeration costs 70 ns each time it is named; a crossing names a dozen.
@@ -171,15 +176,6 @@ class Observer(Protocol):
         """Make the place's span the current one of the tracing library while its code runs."""
 
 
-class RequestRewriter(Protocol):
-    """Changes model requests on their way out, for a fork or a re-run."""
-
-    def rewrite(
-        self, call: Call, place: Place, protocol: str, body: bytes, headers: Sequence[tuple[str, str]]
-    ) -> bytes | None:
-        """Return the body to send instead, or None to leave it as it is."""
-
-
 class Session:
     """One run's answer to "who answers this?".
 
@@ -188,8 +184,9 @@ class Session:
     that hooks need not ask; `guarded` that no call may go through unasked; `last_state` is the digest of what the
     agent last said or saw as a whole (a checkpoint's state, a model request), `live_steps` counts the steps that no
     shared recording answered. After `max_steps` (0: none) the run is aborted. `number_scope` gives a scope that is
-    entered the number that it has on record. `drill`, for tests, is told of each point at which a process may die. All
-    public methods may be called from any thread or task of the run.
+    entered the number that it has on record. `edits` and `route` change model requests that go live, `watch` is told of
+    each crossing that has ended, `marks` are facts of the run that are recorded at its end. `drill`, for tests, is told
+    of each point at which a process may die. All public methods may be called from any thread or task of the run.
     """
 
     def __init__(
@@ -218,9 +215,13 @@ class Session:
         self.last_state = b""
         self.live_steps = 0
         self.edits: RequestRewriter | None = None
+        self.route: ModelRoute | None = None
+        self.watch: Callable[[Crossing, Outcome], None] | None = None
+        self.marks: Mapping[str, AttributeValue] = {}
         self.drill: Callable[[str, Place], None] | None = None
         self.number_scope: Callable[[Place, Callable[[], str]], None] | None = None
         self.sleeps_at_most_s: float | None = None
+        self.virtual_time: VirtualTime | None = None
         self.interrupt: ReplayInterrupt | None = None
         self.closed = False
         self.guarded = mode.name != "record" or effects is not None
@@ -228,6 +229,7 @@ class Session:
         self._prefix = tuple((source, self.prefix[source]) for source in mode.prefix if source in self.prefix)
         self._shares = None if not mode.continues else (self.prefix if mode.prefix else self.answerers)
         self._cells: dict[tuple[Kind, SideEffect], tuple[AnswerSource, ...]] = {}
+        self._named = {key: self._given(cell) for key, cell in mode.named.items()}
         self._late: set[Place] = set()
         self._strand = root_strand()
         bulk = [mode.cells[kind, None] for kind in Kind if kind.is_bulk and (kind, None) in mode.cells]
@@ -253,8 +255,10 @@ class Session:
             raise self.interrupt
         kind, side_effect = call.kind, call.side_effect
         child = place.child(kind, call.name)
-        if self.drill is not None:
-            self.drill("before", child)
+        drill = self.drill
+        if drill is not None and child.step is not None:
+            drill("before", child)
+            drill = None  # a run that goes on learns its step late: it is told then
         for source, answerer in self._prefix:
             answer = answerer.answer(call, child)
             if answer is not None:
@@ -263,15 +267,23 @@ class Session:
                     child.number()
                 if terms.derives_key:
                     call = self._keyed(call, child)
-                return self._begun(Crossing(self, child, call, source, answer, shared))
-        cell = self._cells.get((kind, side_effect))
+                if drill is not None:
+                    drill("before", child)
+                return self._begun(Crossing(self, child, call, source, answer, shared), terms)
+        cell = self._named.get((call.name, side_effect)) if self._named else None
         if cell is None:
-            cell = self._cells[kind, side_effect] = self._cell(kind, side_effect)
+            cell = self._cells.get((kind, side_effect))
+            if cell is None:
+                cell = self._cells[kind, side_effect] = self._given(self.mode.sources(kind, side_effect))
         if kind is _HTTP and self.guarded and licensed_above(place):
             cell = self.mode.below_tool
         keyed = not terms.derives_key
         for source in cell:
             answer = None
+            if drill is not None and source is not _TAPE:
+                child.number()
+                drill("before", child)
+                drill = None
             if not keyed and source is not _TAPE:
                 call, keyed = self._keyed(call, child), True
             if source is _LEDGER:
@@ -298,15 +310,17 @@ class Session:
                     call = revise(call, child)
             if not keyed:
                 call = self._keyed(call, child)
+            if drill is not None:
+                drill("before", child)
             shared = source is _TAPE and self._shares is self.answerers
-            return self._begun(Crossing(self, child, call, source, answer, shared))
+            return self._begun(Crossing(self, child, call, source, answer, shared), terms)
         raise self._stop(call, child, None)
 
     def _keyed(self, call: Call, place: Place) -> Call:
         """Return the call with an idempotency key: the one that it has on record, else the next one."""
         return replace(call, idempotency_key=self.keys.of(call, place.key))
 
-    def _begun(self, crossing: Crossing) -> Crossing:
+    def _begun(self, crossing: Crossing, terms: Terms) -> Crossing:
         place = crossing.place
         if place.step is None:
             place.number()
@@ -316,18 +330,18 @@ class Session:
         if not crossing.shared:
             self.live_steps += 1
         elif self.effects is not None and crossing.answer is not None and crossing.call.side_effect in _CHANGES:
-            self.effects.passed(crossing.call, place, crossing.answer.outcome)
+            self.effects.passed(crossing.call, place, crossing.answer.outcome, terms)
         if place.kind is _MODEL or place.kind is _CHECKPOINT:
             self.last_state = crossing.call.request.digest
         self.observer.began(crossing)
         return crossing
 
-    def _cell(self, kind: Kind, side_effect: SideEffect) -> tuple[AnswerSource, ...]:
+    def _given(self, cell: tuple[AnswerSource, ...]) -> tuple[AnswerSource, ...]:
         """Return the sources of a cell that somebody gives."""
         given = {AnswerSource.REFUSED, *CALLED_THROUGH, *self.answerers}
         if self.effects is not None:
             given.add(AnswerSource.LEDGER)
-        return tuple(source for source in self.mode.sources(kind, side_effect) if source in given)
+        return tuple(source for source in cell if source in given)
 
     def _asked_ledger(self, call: Call, place: Place, terms: Terms) -> Answer | None:
         """Return what the ledger knows of the call; None when it is to be made now, its intent committed."""

@@ -1,4 +1,4 @@
-"""The decorators people write: agent, tool, decision, retriever, approval.
+"""The decorators people write: agent, tool, decision, retriever, approval, user turn.
 
 Each works on plain functions, coroutines, generators, async generators and methods, with or without
 parentheses. Outside a run a decorated function is the function itself plus one comparison.
@@ -173,6 +173,15 @@ def approval(function: Callable[..., Any] | None = None, /, *, name: str | None 
     """
     safeguards = tools.Safeguards(approves=action) if action else None
     return _declare(function, Kind.APPROVAL, name, SideEffect.EXTERNAL, None, safeguards=safeguards)
+
+
+def user_turn(function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+    """Declare a function that says something to the user and returns what they answer: a later turn of the same run.
+
+    Its arguments are what the agent said. A re-run (`agent-replay rerun`) takes the recorded answer while what the
+    agent says still fits it, and never asks anybody.
+    """
+    return _declare(function, Kind.INPUT, name, SideEffect.READ, None)
 
 
 def suspend() -> NoReturn:

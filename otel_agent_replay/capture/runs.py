@@ -25,7 +25,15 @@ from otel_agent_replay.capture.kept_states import ALWAYS, StatesKept, flag_attri
 from otel_agent_replay.capture.recorder import JournalWriter, Recorder
 from otel_agent_replay.capture.span_facts import span_kind, span_name
 from otel_agent_replay.capture.tracing import LiveSpan, Tracing
-from otel_agent_replay.errors import AwaitingPerson, EffectInDoubt, LeaseLost, ReplayInterrupt, StepLimit, TapeEnded
+from otel_agent_replay.errors import (
+    AwaitingPerson,
+    EffectInDoubt,
+    LeaseLost,
+    ReplayInterrupt,
+    SpendingLimit,
+    StepLimit,
+    TapeEnded,
+)
 from otel_agent_replay.model import (
     CLIENT_STRAND,
     AnswerSource,
@@ -315,7 +323,7 @@ class RecordingRuns:
             ended.error_type = type(error).__qualname__
             ended.error_message = failure.message
             ended.failure.CopyFrom(convert.failure_to_wire(failure))
-        marks = flag_attributes(recorder.flags)
+        marks = {**session.marks, **flag_attributes(recorder.flags)}
         if self._states.leaves_out(session.run_id, status, flagged=bool(recorder.flags)):
             marks[semconv.STATES_LEFT_OUT] = True
         ended.attributes.extend(convert.attributes_to_wire(marks))
@@ -354,7 +362,7 @@ def _status(session: Session, error: BaseException | None) -> RunStatus:
     interrupt = session.interrupt or error
     if isinstance(interrupt, _UNFINISHED):
         return RunStatus.PENDING
-    if isinstance(interrupt, StepLimit):
+    if isinstance(interrupt, (StepLimit, SpendingLimit)):
         return RunStatus.ABORTED
     if isinstance(interrupt, ReplayInterrupt):
         return RunStatus.DEPARTED

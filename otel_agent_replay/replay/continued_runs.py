@@ -15,8 +15,9 @@ from typing import Protocol
 from otel_agent_replay.boundary.crossing import Place, current
 from otel_agent_replay.boundary.effects import Effects
 from otel_agent_replay.boundary.policy import EXACT, FORK, RESUME, Mode
+from otel_agent_replay.boundary.request_changes import RequestRewriter
 from otel_agent_replay.boundary.runs import Continuation, RunRequest
-from otel_agent_replay.boundary.session import Answerer, RequestRewriter, Session
+from otel_agent_replay.boundary.session import Answerer, Session
 from otel_agent_replay.errors import AgentReplayError, CannotJudge, FenceViolation, FingerprintChanged, ReplayInterrupt
 from otel_agent_replay.model import (
     AnswerSource,

@@ -20,7 +20,7 @@ from otel_agent_replay.protocols.request_edits import RequestEdits, messages_in
 
 
 class EditedRequests:
-    """Implements `boundary.session.RequestRewriter` with one set of edits for every request of the run.
+    """Implements `boundary.request_changes.RequestRewriter` with one set of edits for every request of the run.
 
     A message is added to (or replaced in) the first request that is asked about. Later requests get it where they
     begin with the same messages; those of other conversations (a sub-agent's) only get the other edits.

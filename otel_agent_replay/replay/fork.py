@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from otel_agent_replay.boundary.session import Answerer, RequestRewriter
+from otel_agent_replay.boundary.request_changes import RequestRewriter
+from otel_agent_replay.boundary.session import Answerer
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model import AnswerSource, Kind, RecordedRun
 from otel_agent_replay.protocols.request_edits import RequestEdits

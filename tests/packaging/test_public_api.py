@@ -38,6 +38,7 @@ GOLDEN = [
     "suspend",
     "tool",
     "versions",
+    "user_turn",
 ]
 
 

@@ -23,6 +23,7 @@ from otel_agent_replay.boundary.http_exchange import (
     here_for_http,
 )
 from otel_agent_replay.boundary.http_faults import report
+from otel_agent_replay.boundary.transport_faults import Fault, TransportFault
 from otel_agent_replay.boundary.transports.aiohttp_streams import CODINGS, NoProtocol, Played, Tee
 from otel_agent_replay.model import CoverageEntry
 
@@ -68,6 +69,23 @@ class _Library:
         self.enabled = False
         if self.module.ClientSession.__dict__.get("_request") is self.wrapper:
             self.module.ClientSession._request = self.original
+
+    def error(self, request: Any, fault: TransportFault) -> BaseException:
+        """Return the library's own error."""
+        module, way = self.module, Fault(fault.fault)
+        made: BaseException
+        if way is Fault.CONNECT_TIMEOUT:
+            made = module.ConnectionTimeoutError(f"Connection timeout to host {request.url}")
+        elif way is Fault.READ_TIMEOUT:
+            made = module.SocketTimeoutError("Timeout on reading data from socket")
+        elif way is Fault.REFUSED:
+            refused = ConnectionRefusedError(111, f"Connect call failed ({request.url.host!r}, {request.url.port})")
+            made = module.ClientConnectorError(request.connection_key, refused)
+        elif way is Fault.RESET:
+            made = module.ClientOSError(104, "Connection reset by peer")
+        else:
+            made = module.ClientPayloadError("Response payload is not completed: <TransferEncodingError: 400>")
+        return made
 
     def reader(self, cls: Any, loop: Any, headers: Any, *, unpack: bool) -> Any:
         """Return a body reader of ours for a response with `headers`; `unpack` its content coding."""
@@ -155,7 +173,9 @@ async def _call_through(library: _Library, request: Any, handler: Any, tap: Resp
 
 
 def _put_in(library: _Library, request: Any, edited: SentRequest) -> None:
-    """Put an edited body into the request, with the headers that fit it."""
+    """Put an edited body into the request, with the headers and the address that fit it."""
+    if str(request.url) != edited.url:
+        request.url = type(request.url)(edited.url)
     request._body = library.module.payload.BytesPayload(edited.body)
     fitting = {name.lower(): value for name, value in edited.headers}
     for name in set(request.headers):
@@ -164,7 +184,7 @@ def _put_in(library: _Library, request: Any, edited: SentRequest) -> None:
     if "Content-Length" in request.headers:
         request.headers["Content-Length"] = fitting["content-length"]
     for name, value in edited.headers:
-        if name not in request.headers:
+        if name not in request.headers or [value] != request.headers.getall(name) == [request.headers[name]]:
             request.headers[name] = value
 
 
@@ -176,6 +196,7 @@ def _set_content(library: _Library, response: Any, tap: ResponseTap | None, *, u
 
 
 async def _serve(library: _Library, request: Any, served: Served, *, unpack: bool) -> Any:
+    served.translate = functools.partial(library.error, request)
     try:
         await served.open_async()
     except Exception as error:
@@ -259,7 +280,10 @@ def _sent(request: Any, body: bytes | None, streamed: bool) -> SentRequest:
     notes = ("it was sent through a proxy",) if request.proxy is not None else ()
     headers = tuple((str(name), str(value)) for name, value in request.headers.items())
     packed = not request.compress
-    return SentRequest(request.method, str(request.url), headers, body, streamed, packed=packed, notes=notes)
+    movable = request.proxy is None
+    return SentRequest(
+        request.method, str(request.url), headers, body, streamed, packed=packed, notes=notes, movable=movable
+    )
 
 
 _patched: dict[str, _Library] = {}

@@ -22,9 +22,20 @@ from otel_agent_replay.boundary.http_exchange import (
     here_for_http,
 )
 from otel_agent_replay.boundary.http_faults import report
+from otel_agent_replay.boundary.transport_faults import Fault, TransportFault
 from otel_agent_replay.model import CoverageEntry
 
 LIBRARIES = ("httpx", "httpx2")
+_ERRORS = {
+    Fault.CONNECT_TIMEOUT: ("ConnectTimeout", "timed out"),
+    Fault.READ_TIMEOUT: ("ReadTimeout", "The read operation timed out"),
+    Fault.REFUSED: ("ConnectError", "[Errno 111] Connection refused"),
+    Fault.RESET: ("ReadError", "[Errno 104] Connection reset by peer"),
+    Fault.CUT: (
+        "RemoteProtocolError",
+        "peer closed connection without sending complete message body (incomplete chunked read)",
+    ),
+}
 _SYNC = ("HTTPTransport", "MockTransport", "WSGITransport")
 _ASYNC = ("AsyncHTTPTransport", "MockTransport", "ASGITransport")
 
@@ -191,6 +202,12 @@ class _Library:
                 setattr(owner, method, original)
         self.patched.clear()
 
+    def error(self, fault: TransportFault) -> BaseException:
+        """Return the library's own error."""
+        name, text = _ERRORS[Fault(fault.fault)]
+        error: BaseException = getattr(self.module, name)(text)
+        return error
+
     def response(self, served: Served, stream: Any) -> Any:
         """Build the library's response from a recording."""
         head = served.head
@@ -220,6 +237,7 @@ def _sync_front(library: _Library, original: Any) -> Any:
         if exchange is None:
             return original(self, request)
         if isinstance(exchange, Served):
+            exchange.translate = library.error
             exchange.open()
             return library.response(exchange, library.served(exchange))
         request = _to_send(library, request, exchange)
@@ -245,6 +263,7 @@ def _async_front(library: _Library, original: Any) -> Any:
         if exchange is None:
             return await original(self, request)
         if isinstance(exchange, Served):
+            exchange.translate = library.error
             await exchange.open_async()
             return library.response(exchange, library.async_served(exchange))
         request = _to_send(library, request, exchange)
@@ -328,7 +347,7 @@ def _to_send(library: _Library, request: Any, tap: ResponseTap) -> Any:
         return request
     return library.module.Request(
         request.method,
-        request.url,
+        request.url if str(request.url) == edited.url else edited.url,
         headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in edited.headers],
         stream=library.module.ByteStream(edited.body),
         extensions=request.extensions,
@@ -346,7 +365,9 @@ def _known_body(library: _Library, request: Any) -> bytes | None:
 def _sent(transport: Any, request: Any, body: bytes | None, streamed: bool) -> SentRequest:
     proxied = "Proxy" in type(getattr(transport, "_pool", None)).__name__
     notes = ("it was sent through a proxy",) if proxied else ()
-    return SentRequest(request.method, str(request.url), _text(request.headers.raw), body, streamed, notes=notes)
+    return SentRequest(
+        request.method, str(request.url), _text(request.headers.raw), body, streamed, notes=notes, movable=not proxied
+    )
 
 
 _patched: dict[str, _Library] = {}

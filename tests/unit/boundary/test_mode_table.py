@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -68,7 +68,7 @@ class Ledger(Source):
     def decided(self, call, place):
         return self.answer(call, place)
 
-    def passed(self, call, place, outcome):
+    def passed(self, call, place, outcome, terms):
         pass
 
     def awaits(self, place, call):
@@ -236,3 +236,26 @@ def test_a_tool_that_said_it_touches_nothing_may_not_write_over_http(name):
     crossing = session.begin(call_of(Kind.TOOL, SideEffect.NONE), session.root)
     with pytest.raises(CrossingRefused):
         session.begin(call_of(Kind.HTTP, SideEffect.WRITE), crossing.place)
+
+
+@pytest.mark.parametrize("having", [None, AnswerSource.TAPE])
+def test_a_named_cell_comes_before_that_of_its_kind(having):
+    """One crossing may be answered otherwise than its kind; its namesake of another side effect may not."""
+    mode = replace(MODES["regression"], named={("find", SideEffect.READ): (AnswerSource.LIVE,)})
+    session, _ = session_of(mode, having)
+    asked = replace(call_of(Kind.TOOL, SideEffect.READ), name="find")
+    assert session.begin(asked, session.root).source is AnswerSource.LIVE
+    writes = replace(call_of(Kind.TOOL, SideEffect.WRITE), name="find")
+    if having is None:
+        with pytest.raises(CrossingRefused):
+            session.begin(writes, session.root)
+    else:
+        assert session.begin(writes, session.root).source is having
+
+
+def test_a_re_run_sends_no_request_that_nobody_declared():
+    """Plain HTTP outside any tool is answered from recordings or refused, also where it only reads."""
+    for side_effect in (SideEffect.READ, SideEffect.WRITE):
+        session, _ = session_of(MODES["regression"], None)
+        with pytest.raises(CrossingRefused):
+            session.begin(call_of(Kind.HTTP, side_effect), session.root)
