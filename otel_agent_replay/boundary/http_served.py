@@ -6,10 +6,12 @@ and no library's classes: each transport builds its own response around this.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from otel_agent_replay.boundary.crossing import Crossing, leave_of
 from otel_agent_replay.boundary.http_faults import stop
+from otel_agent_replay.boundary.transport_faults import TransportFault
 from otel_agent_replay.errors import MissingPayload, ReplayDeparture, ReplayInterrupt, TapeEnded
 from otel_agent_replay.model import HttpResponseHead, Outcome, OutcomeStatus, Payload
 from otel_agent_replay.payload.failure import rebuild
@@ -19,10 +21,11 @@ class Served:
     """The playback side of one exchange.
 
     Call `open` (or `open_async`) first: it raises a failure that came before any answer. Then `take` until it
-    gives None, then `end` (or `end_async`); or `leave` at any time. All but `take` may raise.
+    gives None, then `end` (or `end_async`); or `leave` at any time. All but `take` may raise. `translate` makes the
+    client's own error of a prepared one.
     """
 
-    __slots__ = ("__weakref__", "_done", "_next", "_outcome", "_pieces", "_taken", "crossing")
+    __slots__ = ("__weakref__", "_done", "_next", "_outcome", "_pieces", "_taken", "crossing", "translate")
 
     def __init__(self, crossing: Crossing, outcome: Outcome) -> None:
         self.crossing = crossing
@@ -31,6 +34,7 @@ class Served:
         self._next = 0
         self._taken = 0
         self._done = False
+        self.translate: Callable[[TransportFault], BaseException] | None = None
         crossing.leave = leave_of(self)
 
     @property
@@ -179,7 +183,10 @@ class Served:
         outcome = self._outcome
         self._finish(outcome)
         if outcome.failure is not None:
-            raise rebuild(outcome.failure)
+            error = rebuild(outcome.failure)
+            if isinstance(error, TransportFault) and self.translate is not None:
+                error = self.translate(error)
+            raise error
         if outcome.head is None:
             raise self._stopped("the recording has neither an answer nor a failure")
 

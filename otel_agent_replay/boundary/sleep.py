@@ -2,7 +2,8 @@
 
 Live they wait; from a tape they take no time, and end in the recorded order. The event loop's timers are
 untouched, so nothing hangs. A wait of zero is a yield to others, not a wait, and is left alone. A client's waits
-between its tries are not recorded, but nobody waits for them in a replay either.
+between its tries are not recorded, but nobody waits for them in a replay either. Where a run's time is virtual, the
+waits of its libraries take virtual time too.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ def sleep(seconds: Any, /) -> None:
     if here is None:
         return _time_sleep(seconds)
     if not is_application(_getframe(1)):
+        if here[0].virtual_time is not None:
+            return here[0].virtual_time.pass_s(seconds)
         return _time_sleep(0 if _is_instant(here[0], _getframe(1)) else seconds)
     crossing = _begin(here, "time.sleep", seconds)
     if crossing.answer is not None:
@@ -125,6 +128,8 @@ async def _cross(delay: Any, result: Any) -> Any:
 
 def _is_instant(session: Session, frame: FrameType) -> bool:
     """Whether a library's wait is a client's between two tries of a session that never sleeps live."""
+    if session.virtual_time is not None:
+        return False  # the loop's own timers are virtual
     never_live = AnswerSource.LIVE not in session.mode.sources(Kind.SLEEP, SideEffect.NONE)
     return never_live and waits_between_tries(frame)
 

@@ -11,6 +11,7 @@ import threading
 import time
 from bisect import bisect_right
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from otel_agent_replay.boundary.clock import NUMBERS
 from otel_agent_replay.boundary.crossing import Answer, Place
@@ -30,18 +31,37 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _QUARTER_S = 900  # offsets of time zones are whole quarters of an hour
 _FOLD = " fold=1"
+_UP_NS = 10_000 * 10**9  # how long a machine without a past has been up
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A moment that no recording led to, in Unix nanoseconds; local time is `ahead_s` seconds ahead of UTC."""
+
+    moment_ns: int
+    ahead_s: int = 0
+
+    def bases(self) -> dict[str, int]:
+        """Return what each family of clocks shows then; none shows 0, which code may take for "never"."""
+        return {_WALL: self.moment_ns, "monotonic": _UP_NS, "perf_counter": _UP_NS}
+
+    def zone_s(self) -> int:
+        """Return the seconds by which local time is ahead of UTC."""
+        return self.ahead_s
 
 
 class VirtualClock:
-    """Answers reads of kind clock from where `recorded` stopped.
+    """Answers reads of kind clock from where `recorded` stopped, or from a given start.
 
     `until` is the last sequence number of the recording that still counts (a fork's point); None: all of it.
     `waits` is a time in which nothing but waits takes any; None: real time since `start`, or since the first read.
     Thread-safe.
     """
 
-    def __init__(self, recorded: RecordedRun, *, until: int | None = None, waits: VirtualWaits | None = None) -> None:
-        past = _Past(recorded, until)
+    def __init__(
+        self, recorded: RecordedRun | Start, *, until: int | None = None, waits: VirtualWaits | None = None
+    ) -> None:
+        past = recorded if isinstance(recorded, Start) else _Past(recorded, until)
         self._bases = past.bases()
         self._zone_s = past.zone_s()
         self._waits = waits

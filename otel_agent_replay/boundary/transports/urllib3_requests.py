@@ -23,6 +23,7 @@ from otel_agent_replay.boundary.http_exchange import (
     here_for_http,
 )
 from otel_agent_replay.boundary.http_faults import report
+from otel_agent_replay.boundary.transport_faults import Fault, TransportFault
 from otel_agent_replay.boundary.transports.urllib3_responses import OfflineOriginal, ServedFile, served_class, tee_class
 from otel_agent_replay.model import CoverageEntry
 
@@ -84,6 +85,26 @@ class _Library:
         wrapper = front(self, original)
         setattr(owner, name, wrapper)
         self.patched.append((owner, name, original, wrapper))
+
+    def error(self, pool: Any, conn: Any, url: str, fault: TransportFault) -> BaseException:
+        """Return the library's own error, as `urlopen` and a reader of the body meet it."""
+        errors = self.module.exceptions
+        made: BaseException
+        way = Fault(fault.fault)
+        if way is Fault.CONNECT_TIMEOUT:
+            made = errors.ConnectTimeoutError(conn, f"Connection to {pool.host} timed out.")
+        elif way is Fault.READ_TIMEOUT:
+            made = errors.ReadTimeoutError(pool, url, "Read timed out.")
+        elif way is Fault.REFUSED:
+            made = errors.NewConnectionError(
+                conn, "Failed to establish a new connection: [Errno 111] Connection refused"
+            )
+        elif way is Fault.RESET:
+            made = ConnectionResetError(104, "Connection reset by peer")
+        else:
+            cut = self.module.exceptions.HTTPError("Response ended prematurely")
+            made = errors.ProtocolError(f"Connection broken: {cut!r}", cut)
+        return made
 
     def unpatch(self) -> None:
         """Put the originals back; where somebody wrapped us since, stay in place and do nothing."""
@@ -187,6 +208,7 @@ def _preload(response: Any, *, decode_content: bool) -> None:
 
 
 def _serve(library: _Library, pool: Any, conn: Any, method: str, url: str, more: dict[str, Any], served: Served) -> Any:
+    served.translate = functools.partial(library.error, pool, conn, url)
     try:
         served.open()
     except Exception as error:
