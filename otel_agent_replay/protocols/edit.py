@@ -24,18 +24,25 @@ class Shape:
     """Where a protocol keeps what can be edited.
 
     `conversation` is the member that holds the messages. `prompt` is the member of the system prompt; "": it is
-    a message. `leads` tells that the first messages may be the system prompt.
+    a message. `leads` tells that the first messages may be the system prompt. `one_text` tells that the
+    conversation is one text of the user's, to which no message can be added.
     """
 
     conversation: str
     prompt: str
     leads: bool
+    one_text: bool = False
 
 
 SHAPES: Final[Mapping[str, Shape]] = {
     "openai.chat_completions": Shape("messages", "", leads=True),
     "openai.responses": Shape("input", "instructions", leads=True),
+    "openai.completions": Shape("prompt", "", leads=False, one_text=True),
     "anthropic.messages": Shape("messages", "system", leads=False),
+    "cohere.chat": Shape("messages", "", leads=True),
+    "cohere.chat_v1": Shape("message", "preamble", leads=False, one_text=True),
+    "ollama.chat": Shape("messages", "", leads=True),
+    "ollama.generate": Shape("prompt", "system", leads=False, one_text=True),
 }
 """The shape of each protocol whose requests can be edited, by the protocol's name."""
 
@@ -51,11 +58,15 @@ def with_prompt(text: str, shape: Shape, prompt: str) -> str:
         return _with_content(text, _content_of(text, leading[0]), prompt)
     if shape.prompt:
         return with_value(text, (shape.prompt,), prompt)
+    if shape.one_text:
+        raise ConfigurationError("a request of this protocol has no system prompt; change last_user_message= instead")
     return with_elements(text, _conversation(text, shape).start, 0, [{"role": "system", "content": prompt}])
 
 
 def with_messages(text: str, shape: Shape, contents: Sequence[str], at: int | None = None) -> str:
     """Return the request with user messages of these contents before message `at`, at the end when it is None."""
+    if shape.one_text:
+        raise ConfigurationError("a request of this protocol is one text; change it by last_user_message=")
     new = [{"role": "user", "content": content} for content in contents]
     conversation = member(text, 0, shape.conversation)
     if conversation is not None and isinstance(conversation.value, str):

@@ -27,7 +27,7 @@ def chat_messages(body: bytes) -> RequestMessages:
     if has_surrogate_escape(body):
         request = as_object(mend_all(request))
     return RequestMessages(
-        messages=[_message(message) for message in as_objects(request.get("messages"))],
+        messages=[chat_message(message) for message in as_objects(request.get("messages"))],
         tools=[tool_definition(tool) for tool in as_objects(request.get("tools"))]
         + [{"type": "function", **function} for function in as_objects(request.get("functions"))],
     )
@@ -42,7 +42,8 @@ def tool_definition(tool: dict[str, Any]) -> dict[str, Any]:
     return {**{key: value for key, value in tool.items() if key != kind}, "type": kind, **inner}
 
 
-def _message(message: dict[str, Any]) -> Message:
+def chat_message(message: dict[str, Any]) -> Message:
+    """One message of a request in OpenTelemetry's form."""
     role = as_text(message.get("role")) or ""
     parts: list[Part]
     if role in ("tool", "function"):

@@ -20,8 +20,24 @@ BLOB_BYTES = 16384
 ENVELOPE = "envelope"
 BLOB = "blob"
 
-_CONVERSATIONS = {"openai.chat_completions": "messages", "openai.responses": "input", "anthropic.messages": "messages"}
-_WHOLE = {"system": "system", "instructions": "system", "tools": "tools", "functions": "tools"}
+_CONVERSATIONS = {
+    "openai.chat_completions": "messages",
+    "openai.responses": "input",
+    "openai.completions": "prompt",
+    "anthropic.messages": "messages",
+    "cohere.chat": "messages",
+    "cohere.chat_v1": "chat_history",
+    "ollama.chat": "messages",
+    "ollama.generate": "prompt",
+}
+_WHOLE = {
+    "system": "system",
+    "instructions": "system",
+    "preamble": "system",
+    "message": "user",
+    "tools": "tools",
+    "functions": "tools",
+}
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_"
 
 
@@ -62,7 +78,8 @@ def _marks(text: str, conversation: str) -> Iterator[_Mark]:
 
 
 def _turns(text: str, span: Span) -> Iterator[_Mark]:
-    if not isinstance(span.value, list):
+    # A list of something else than objects is a prompt of texts or of tokens.
+    if not isinstance(span.value, list) or (span.value and not isinstance(span.value[0], dict)):
         yield _Mark(span.start, span.end, "user")
         return
     before = None

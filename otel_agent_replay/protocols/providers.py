@@ -41,6 +41,7 @@ _BY_HOST_ENDING: Final = (
     ("dashscope.aliyuncs.com", "alibaba_cloud"),
     ("dashscope-intl.aliyuncs.com", "alibaba_cloud"),
     ("api.writer.com", "writer"),
+    ("ollama.com", "ollama"),
     (".snowflakecomputing.com", "snowflake"),
     ("api.z.ai", "z_ai"),
     ("crusoecloud.com", "crusoe"),

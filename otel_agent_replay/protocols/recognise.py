@@ -10,12 +10,25 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from otel_agent_replay.protocols.anthropic_messages import ANTHROPIC_MESSAGES
+from otel_agent_replay.protocols.cohere import COHERE_CHAT, COHERE_CHAT_V1
+from otel_agent_replay.protocols.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
 from otel_agent_replay.protocols.openai_chat import OPENAI_CHAT
+from otel_agent_replay.protocols.openai_completions import OPENAI_COMPLETIONS
 from otel_agent_replay.protocols.openai_responses import OPENAI_RESPONSES
 from otel_agent_replay.protocols.protocol import Protocol
 
 PROTOCOLS: Final[Mapping[str, Protocol]] = {
-    protocol.name: protocol for protocol in (OPENAI_CHAT, OPENAI_RESPONSES, ANTHROPIC_MESSAGES)
+    protocol.name: protocol
+    for protocol in (
+        OPENAI_CHAT,
+        OPENAI_RESPONSES,
+        OPENAI_COMPLETIONS,
+        ANTHROPIC_MESSAGES,
+        COHERE_CHAT,
+        COHERE_CHAT_V1,
+        OLLAMA_CHAT,
+        OLLAMA_GENERATE,
+    )
 }
 """Every protocol by its name."""
 
@@ -25,6 +38,32 @@ _Choice = Callable[[str, bytes], "Protocol | None"]
 def _chat(path: str, body: bytes) -> Protocol | None:
     del path
     return OPENAI_CHAT if b'"messages"' in body else None
+
+
+def _completions(path: str, body: bytes) -> Protocol | None:
+    """An ending that Mistral's agents share with the older Completions."""
+    return OPENAI_COMPLETIONS if b'"prompt"' in body and b'"messages"' not in body else _chat(path, body)
+
+
+def _cohere_v1(path: str, body: bytes) -> Protocol | None:
+    """Writer's chat has the same ending and speaks Chat Completions."""
+    return COHERE_CHAT_V1 if b'"message"' in body and b'"messages"' not in body else _chat(path, body)
+
+
+def _cohere(path: str, body: bytes) -> Protocol | None:
+    del path
+    return COHERE_CHAT if b'"messages"' in body else None
+
+
+def _ollama_chat(path: str, body: bytes) -> Protocol | None:
+    """Many an application has such an ending of its own: its requests name no model."""
+    del path
+    return OLLAMA_CHAT if b'"messages"' in body and b'"model"' in body else None
+
+
+def _ollama_generate(path: str, body: bytes) -> Protocol | None:
+    del path
+    return OLLAMA_GENERATE if b'"prompt"' in body and b'"model"' in body else None
 
 
 def _responses(path: str, body: bytes) -> Protocol | None:
@@ -46,8 +85,13 @@ def _raw_predict(path: str, body: bytes) -> Protocol | None:
 
 _CHOICES: Final[tuple[tuple[str, _Choice], ...]] = (
     ("/chat/completions", _chat),
+    ("/completions", _completions),
     ("/responses", _responses),
     ("/v1/messages", _messages),
+    ("/v2/chat", _cohere),
+    ("/v1/chat", _cohere_v1),
+    ("/api/chat", _ollama_chat),
+    ("/api/generate", _ollama_generate),
     (":rawPredict", _raw_predict),
     (":streamRawPredict", _raw_predict),
 )

@@ -15,7 +15,7 @@ import pytest
 from openai.lib.streaming.chat import ChatCompletionStreamState
 
 from otel_agent_replay import semconv
-from otel_agent_replay.protocols import PROTOCOLS, events_of, recognise, split_request
+from otel_agent_replay.protocols import events_of, recognise, split_request
 from otel_agent_replay.protocols.json_text import parse_object
 from tests.support.recordings import RecordedHttpExchange, data_folder, load_exchanges
 
@@ -25,24 +25,17 @@ pytestmark = [
 ]
 
 EXCHANGES = list(load_exchanges({"openai", "anthropic"})) if data_folder() else []
-MODEL_CALLS = [
+RECOGNISED = [
     (protocol, exchange)
     for exchange in EXCHANGES
     if (protocol := recognise(exchange.method, exchange.url, exchange.request_headers, exchange.request_body))
 ]
+# Those whose provider has a client here; the others are in `test_real_other_protocols`.
+THREE = ("openai.chat_completions", "openai.responses", "anthropic.messages")
+MODEL_CALLS = [call for call in RECOGNISED if call[0].name in THREE]
 EACH = pytest.mark.parametrize(("protocol", "exchange"), MODEL_CALLS, ids=[call[1].source for call in MODEL_CALLS])
-# Endings of paths that speak another protocol than the three, in the recordings of the same providers.
-OTHER_PROTOCOLS = (
-    "/completions",
-    "/complete",
-    "/chat",
-    "/generate",
-    "/ingest",
-    "/files",
-    "/vector_stores",
-    "-Instruct",
-    ".cloud/",
-)
+# Endings of paths that are no model calls, in the recordings of the same providers, and of a retired API.
+OTHER_PROTOCOLS = ("/complete", "/ingest", "/files", "/vector_stores", "-Instruct", ".cloud/")
 
 # Recorded or made to be wrong; what each must be reported as.
 DAMAGED = {
@@ -63,6 +56,8 @@ CLIENT_FAILS = {
     "pydantic-ai/openai-compatible/test_invalid_response.yaml#0",
     "logfire/openrouter/test_openrouter_streaming_reasoning.yaml#0",
     "pydantic-ai/openrouter/test_openrouter_web_search_annotations_stream.yaml#0",
+    # Writer leaves the type of a call out of all its fragments but the first.
+    "openllmetry/writer/test_writer_async_streaming_chat_multiple_tool_call_requests_legacy.yaml#0",
     # The client adds the second message's blocks to the first one's.
     "vercel-ai/anthropic/spliced-message-start.chunks.txt",
 }
@@ -74,10 +69,10 @@ def fold(protocol, exchange: RecordedHttpExchange):
 
 def test_nearly_every_exchange_is_a_known_protocol():
     """All three protocols are there in number; what is not recognised is named below, so a miss would be seen."""
-    assert {name: sum(call[0].name == name for call in MODEL_CALLS) >= 80 for name in PROTOCOLS} == dict.fromkeys(
-        PROTOCOLS, True
+    assert {name: sum(call[0].name == name for call in MODEL_CALLS) >= 80 for name in THREE} == dict.fromkeys(
+        THREE, True
     )
-    recognised = {call[1].source for call in MODEL_CALLS}
+    recognised = {call[1].source for call in RECOGNISED}
     missed = {
         exchange.path for exchange in EXCHANGES if exchange.source not in recognised and exchange.method == "POST"
     }

@@ -13,18 +13,29 @@ from otel_agent_replay.protocols.json_text import parse_object
 from tests.support.protocol_bodies import any_stream
 
 NAMES = st.sampled_from(sorted(PROTOCOLS))
+CONVERSATIONS = {
+    "anthropic.messages": "messages",
+    "cohere.chat": "messages",
+    "ollama.chat": "messages",
+    "openai.chat_completions": "messages",
+    "openai.responses": "input",
+}
 KEYS = st.sampled_from(
     "type error message choices delta index id model usage content text role tool_calls function name arguments "
     "finish_reason response output status item output_index content_block partial_json stop_reason input messages "
     "tools system instructions reasoning summary call_id source thinking reasoning_details audio n stream seed stop "
-    "prompt_tokens_details input_tokens_details incomplete_details reason reasoning_content refusal x_groq to".split()
+    "prompt_tokens_details input_tokens_details incomplete_details reason reasoning_content refusal x_groq to "
+    "event_type generation_id text tool_plan citations meta billed_units tool_calls parameters chat_history preamble "
+    "response done done_reason thinking images prompt value options annotations data search_results".split()
 )
 WORDS = st.sampled_from(
     "message_start content_block_start content_block_delta message_delta message_stop error text_delta tool_use text "
     "input_json_delta citations_delta compaction_delta fallback thinking image document tool_result response.completed "
     "response.output_item.added response.output_item.done response.output_text.delta function_call custom_tool_call "
     "message reasoning completed failed web_search_call shell_call_output input_image image_url input_audio file "
-    "response.function_call_arguments.delta response.reasoning_summary_text.delta server_tool_use refusal user".split()
+    "response.function_call_arguments.delta response.reasoning_summary_text.delta server_tool_use refusal user "
+    "message-start content-start content-delta tool-call-start tool-call-delta message-end text-generation stream-end "
+    "tool-calls-chunk tool-calls-generation citation-start ERROR COMPLETE stop error".split()
 )
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-3, 10**20) | st.floats() | WORDS | st.just("\ud83e"),
@@ -133,8 +144,8 @@ AROUND = {
 @st.composite
 def requests(draw):
     """A request of a protocol with its members in any order, written with or without spaces, large enough to be cut."""
-    name = draw(NAMES)
-    conversation = "input" if name == "openai.responses" else "messages"
+    name = draw(st.sampled_from(sorted(CONVERSATIONS)))
+    conversation = CONVERSATIONS[name]
     around = draw(st.fixed_dictionaries({}, optional=AROUND))
     members = [(conversation, draw(MESSAGES) + [{"role": "user", "content": "x" * 2048}]), *around.items()]
     ordered = dict(draw(st.permutations(members)))
@@ -148,7 +159,7 @@ def test_request_facts_do_not_depend_on_how_they_are_found(request):
     """Cutting the messages out gives the same facts as parsing the whole body."""
     name, body = request
     whole = parse_object(body)
-    conversation = "input" if name == "openai.responses" else "messages"
+    conversation = CONVERSATIONS[name]
     small = json.dumps({**whole, conversation: []}).encode()
     padded = b" " * 5000 + small
     protocol = PROTOCOLS[name]
@@ -161,7 +172,7 @@ def test_pieces_tile_the_request(request):
     name, body = request
     ranges = split_request(name, body)
     assert b"".join(body[start:end] for start, end, _ in ranges) == body
-    turns = parse_object(body)["input" if name == "openai.responses" else "messages"]
+    turns = parse_object(body)[CONVERSATIONS[name]]
     roles = [role for _, _, role in ranges if role in ("user", "assistant")]
     assert roles == [turn["role"] for turn in turns]
 
@@ -170,7 +181,7 @@ def test_pieces_tile_the_request(request):
 def test_a_longer_conversation_keeps_the_pieces_of_the_shorter_one(request, _):
     """Adding a turn leaves every earlier piece as it was, so that only the new one is stored."""
     name, body = request
-    conversation = "input" if name == "openai.responses" else "messages"
+    conversation = CONVERSATIONS[name]
     value = parse_object(body)
     longer = {**value, conversation: [*value[conversation], {"role": "assistant", "content": "more"}]}
 
