@@ -18,7 +18,10 @@ from otel_agent_replay.payload.canonical import canonical_body
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a person approved: `digest` is that of the exact action, `state` the digest of what they saw before."""
+    """What a person approved: `digest` is that of the exact action, `state` the digest of what they saw before.
+
+    `at_ns` is 0 for what was approved before, in the recording that the run goes on from.
+    """
 
     digest: bytes
     action: str

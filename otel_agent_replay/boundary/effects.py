@@ -53,13 +53,13 @@ class Effects(Protocol):
         """The run goes on from this recording: what was in flight there may have happened."""
 
     def intend(self, call: Call, place: Place, terms: Terms) -> Answer | None:
-        """Return what is known of a call that was made before; None: it is to be made now.
+        """Return what is known of a call that was made before, or its refusal; None: it is to be made now.
 
-        Its intent is then committed under `call.idempotency_key`, and the effect hangs on `place`. Raises
-        EffectInDoubt, LeaseLost, EffectRunning, ApprovalRequired, LedgerError.
+        Its intent is then committed under `call.idempotency_key`, and the effect hangs on `place`. A refusal is an
+        answer that fails: EffectRunning, KeyReused, ApprovalRequired. Raises EffectInDoubt, LeaseLost, LedgerError.
         """
 
-    def passed(self, call: Call, place: Place, outcome: Outcome) -> None:
+    def passed(self, call: Call, place: Place, outcome: Outcome, terms: Terms) -> None:
         """The recording that the run goes on from has this call and how it ended: the ledger may not know yet."""
 
     def decided(self, call: Call, place: Place) -> Answer | None:
@@ -69,7 +69,7 @@ class Effects(Protocol):
         """The run stops until a person has answered this approval."""
 
     def granted(self, place: Place, grant: Grant) -> None:
-        """A person approved an action, now."""
+        """A person approved an action, now or on record: the ledger may not know yet."""
 
     def closed(self, status: RunStatus) -> None:
         """The run has ended, or stopped for now."""

@@ -246,22 +246,22 @@ def _grant(
     if not given or not action:
         return None, facts
     state = session.last_state
-    return Grant(digest, action, text(given.by), text(given.policy), given.allowed, _time_ns(), state), facts
+    at_ns = 0 if crossing.source is AnswerSource.TAPE else _time_ns()  # when that was, the recording tells
+    return Grant(digest, action, text(given.by), text(given.policy), given.allowed, at_ns, state), facts
 
 
 def _granted(crossing: Crossing, grant: Grant | None) -> None:
     session = crossing.session
     if grant is not None:
         session.approvals.grant(grant)
-        asked = crossing.answer is None or crossing.source is AnswerSource.LEDGER
-        if asked and session.effects is not None:
+        if session.effects is not None:  # also of one on the tape: the ledger spends none that it does not hold
             session.effects.granted(crossing.place, grant)
 
 
 def _served_value(declaration: Declaration, crossing: Crossing, answer: Answer) -> Any:
     """End an answered crossing as recorded: return its value or raise its error.
 
-    An approval on the tape is granted again, for this session alone.
+    An approval on the tape is granted again: this session spends it, and a replay has no ledger to tell.
     """
     outcome = answer.outcome
     crossing.finish(outcome)

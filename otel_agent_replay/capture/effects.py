@@ -20,7 +20,15 @@ from otel_agent_replay.boundary.approvals import Grant, action_digest
 from otel_agent_replay.boundary.crossing import Answer, Place, outside_runs
 from otel_agent_replay.boundary.effects import Terms
 from otel_agent_replay.boundary.runs import Continuation
-from otel_agent_replay.errors import AgentReplayError, EffectInDoubt, EffectRunning, LeaseLost, NotHappened
+from otel_agent_replay.errors import (
+    AgentReplayError,
+    ApprovalRequired,
+    EffectInDoubt,
+    EffectRunning,
+    KeyReused,
+    LeaseLost,
+    NotHappened,
+)
 from otel_agent_replay.ledger import Intent, IntentStatus, Lease
 from otel_agent_replay.model import (
     Approval,
@@ -33,6 +41,7 @@ from otel_agent_replay.model import (
     RunStatus,
 )
 from otel_agent_replay.payload.codec import encode
+from otel_agent_replay.payload.failure import failure_of
 
 _log = logging.getLogger("otel_agent_replay")
 _time_ns = time.time_ns  # bound at import: our own clock reads are never recorded
@@ -76,15 +85,20 @@ class LedgerEffects:
     def intend(self, call: Call, place: Place, terms: Terms) -> Answer | None:
         """Commit the intent of a call, or return what is known of it; see `boundary.effects.Effects`."""
         key = call.idempotency_key or self._key_of_step(place)
+        try:
+            return self._intended(call, place, key, terms)
+        except (ApprovalRequired, EffectRunning, KeyReused) as error:  # an answer: it is recorded, and replayed
+            return KnownAnswer(Outcome(OutcomeStatus.ERROR, failure=failure_of(error)))
+
+    def _intended(self, call: Call, place: Place, key: str, terms: Terms) -> Answer | None:
+        made: dict[str, Any] = {
+            "step": place.step or 0,
+            "path": "/".join(place.path),
+            "request_digest": call.digest,
+            "arguments": (call.request.data or b"")[:_PREVIEW],
+        }
         intent = self._lease.intend(
-            tool=call.name,
-            key=key,
-            step=place.step or 0,
-            path="/".join(place.path),
-            side_effect=call.side_effect.value,
-            request_digest=call.digest,
-            arguments=(call.request.data or b"")[:_PREVIEW],
-            approval=terms.approval,
+            tool=call.name, key=key, side_effect=call.side_effect.value, approval=terms.approval, **made
         )
         status = intent.status
         if status is IntentStatus.RUNNING:
@@ -98,13 +112,18 @@ class LedgerEffects:
             if answer is not None:
                 return answer
         if status is not IntentStatus.NEW:
-            self._lease.again(tool=call.name, key=key, step=place.step or 0, path="/".join(place.path))
+            self._lease.again(tool=call.name, key=key, **made)
         place.effect = _LedgerEffect(self._lease, call.name, key)
         return None
 
-    def passed(self, call: Call, place: Place, outcome: Outcome) -> None:
-        """Commit the end of an effect that the recording has and the ledger has not: its worker died in between."""
+    def passed(self, call: Call, place: Place, outcome: Outcome, terms: Terms) -> None:
+        """Commit the end of an effect that the recording has and the ledger has not: its worker died in between.
+
+        An approval that the call used up is spent in the ledger too, which may not have held it then.
+        """
         key = call.idempotency_key or self._key_of_step(place)
+        if terms.approval is not None:
+            self._lease.spent(tool=call.name, key=key, approval=terms.approval)
         if (call.name, key) in self._begun:
             self._begun.discard((call.name, key))
             _LedgerEffect(self._lease, call.name, key).finish(outcome)
@@ -127,7 +146,7 @@ class LedgerEffects:
         )
 
     def granted(self, place: Place, grant: Grant) -> None:
-        """Take down a person's approval of one action."""
+        """Take down a person's approval of one action, once."""
         self._lease.grant(
             step=place.step or 0,
             action=grant.action,

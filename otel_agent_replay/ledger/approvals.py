@@ -51,17 +51,29 @@ def decision(connection: Connection, run_id: bytes, step: int, digest: bytes) ->
 
 
 def spend(connection: Connection, run_id: bytes, tool: str, digest: bytes, key: str) -> None:
-    """Use up one approval of exactly this action for the effect `key`. Raises ApprovalRequired when all are spent."""
+    """Use up one approval of exactly this action for the effect `key`. Raises ApprovalRequired when none is left."""
+    if not _spent(connection, run_id, tool, digest, key):
+        raise ApprovalRequired(tool, "the ledger holds none that an earlier call has not spent")
+
+
+def spent_on_record(connection: Connection, run_id: bytes, tool: str, digest: bytes, key: str) -> None:
+    """Take down that the effect `key`, which is on record, used up an approval; once more is the same."""
+    by_it = (_approvals.c.run_id == run_id, _approvals.c.digest == digest, _approvals.c.spent_key == key)
+    if not connection.execute(select(func.count()).where(*by_it)).scalar_one():
+        _spent(connection, run_id, tool, digest, key)
+
+
+def _spent(connection: Connection, run_id: bytes, tool: str, digest: bytes, key: str) -> bool:
+    """Spend the first approval of that action that is left; return whether there was one."""
     of_action = (_approvals.c.run_id == run_id, _approvals.c.digest == digest, _approvals.c.action == tool)
-    found = connection.execute(select(_approvals.c.number, _approvals.c.status).where(*of_action)).all()
-    if not found:
-        return  # it was granted before the run was in this ledger: the session's own count stands
-    granted = min((row.number for row in found if row.status == "granted"), default=None)
-    if granted is None:
-        raise ApprovalRequired(tool, "the ledger says that it was spent by an earlier call")
+    left = select(func.min(_approvals.c.number)).where(*of_action, _approvals.c.status == "granted")
+    number = connection.execute(left).scalar_one()
+    if number is None:
+        return False
     connection.execute(
-        update(_approvals).where(*of_action, _approvals.c.number == granted).values(status="spent", spent_key=key)
+        update(_approvals).where(*of_action, _approvals.c.number == number).values(status="spent", spent_key=key)
     )
+    return True
 
 
 def _at(run_id: bytes, step: int, digest: bytes) -> tuple[Any, ...]:

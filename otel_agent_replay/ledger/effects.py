@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, and_, bindparam, delete, insert, or_, select, update
 
-from otel_agent_replay.errors import EffectRunning, LedgerError
+from otel_agent_replay.errors import EffectRunning, KeyReused, LedgerError
 from otel_agent_replay.ledger import approvals, schema
 from otel_agent_replay.ledger.rows import OPEN, Intent, IntentStatus
 
@@ -16,6 +16,7 @@ LARGEST_RESULT = 64 * 1024
 """Bytes of a result that is kept in the ledger; a larger one is kept by its digest, its bytes lie in the recording."""
 
 _time_ns = time.time_ns
+_NOTHING_CAME_OF_IT = ("failed", "not_happened")
 _KNOWN = {"done": IntentStatus.DONE, "failed": IntentStatus.FAILED, "in_doubt": IntentStatus.PENDING}
 
 
@@ -58,9 +59,16 @@ _END_STEP = (
 
 
 def intend(connection: Connection, named: Named, fence: int, call: Mapping[str, Any], approval: bytes | None) -> Intent:
-    """Take down an intent of `call` (its columns) and spend the approval, unless the effect is known already."""
+    """Take down an intent of `call` (its columns) and spend the approval, unless the effect is known already.
+
+    Raises KeyReused when the key stands for another call, which happened or may have: at another step, with other
+    arguments. (At the same step it is the same call: who compares it with its recording may have let it differ.)
+    """
     found = connection.execute(_FIND, _bound(named)).one_or_none()
     if found is not None:
+        other = found.request_digest != call["request_digest"] and found.step != call["step"]
+        if other and found.status not in _NOTHING_CAME_OF_IT:
+            raise KeyReused(named.tool, named.key, found.step)
         return _known(found, fence)
     if approval is not None:
         approvals.spend(connection, named.run_id, named.tool, approval, named.key)
@@ -80,16 +88,20 @@ def intend(connection: Connection, named: Named, fence: int, call: Mapping[str, 
     return Intent(IntentStatus.NEW)
 
 
-def again(connection: Connection, named: Named, fence: int, step: int, path: str) -> None:
-    """Take down that an effect is called once more. Raises EffectRunning when it is running, or was done meanwhile."""
+def again(connection: Connection, named: Named, fence: int, call: Mapping[str, Any]) -> None:
+    """Take down that an effect is called once more, as `call` (its columns) says; what was failed may differ now.
+
+    Raises EffectRunning when it is running, or was done meanwhile.
+    """
     left = and_(_effects.c.status == "intended", _effects.c.fence != fence)  # by an attempt that is over
     may = or_(_effects.c.status.in_(("failed", "not_happened", "in_doubt")), left)
-    values = {"status": "intended", "fence": fence, "step": step, "path": path, "begun_ns": _time_ns(), "ended_ns": 0}
+    values = {"status": "intended", "fence": fence, "begun_ns": _time_ns(), "ended_ns": 0, **call}
     changed = connection.execute(update(_effects).where(_THIS, may).values(values), _bound(named))
     if changed.rowcount != 1:
         raise EffectRunning(named.tool, named.key)
     row = dict(connection.execute(_FIND, _bound(named)).mappings().one())
-    same = (_steps.c.run_id, named.run_id), (_steps.c.fence, fence), (_steps.c.step, step), (_steps.c.key, named.key)
+    at = call["step"]
+    same = (_steps.c.run_id, named.run_id), (_steps.c.fence, fence), (_steps.c.step, at), (_steps.c.key, named.key)
     connection.execute(delete(_steps).where(*(column == value for column, value in same)))
     _add_step(connection, row)
 

@@ -97,8 +97,8 @@ class Lease:
     ) -> Intent:
         """Commit that an effect is about to be called, or return what is known of it.
 
-        `approval` is the digest of the action; where the ledger holds approvals of it, one is spent with the intent.
-        Raises LeaseLost, ApprovalRequired, LedgerError.
+        `approval` is the digest of an action that must have been approved: one approval is spent with the intent.
+        Raises LeaseLost, ApprovalRequired, KeyReused, LedgerError.
         """
         with self._writing() as connection:
             return effects.intend(
@@ -115,13 +115,14 @@ class Lease:
                 approval,
             )
 
-    def again(self, *, tool: str, key: str, step: int, path: str) -> None:
-        """Commit that an effect that is known, and does not run here, is called once more, now at `step`.
+    def again(self, *, tool: str, key: str, step: int, path: str, request_digest: bytes, arguments: bytes) -> None:
+        """Commit that an effect that is known, and does not run here, is called once more, now like this.
 
         Raises EffectRunning when it is running or was done meanwhile, LeaseLost, LedgerError.
         """
+        call = {"step": step, "path": path, "request_digest": request_digest, "arguments": arguments}
         with self._writing() as connection:
-            effects.again(connection, effects.Named(self.run_id, tool, key), self.fence, step, path)
+            effects.again(connection, effects.Named(self.run_id, tool, key), self.fence, call)
 
     def doubt(self, *, tool: str, key: str) -> None:
         """Commit that a person must say what became of it. Raises LeaseLost, LedgerError."""
@@ -169,6 +170,11 @@ class Lease:
                 policy=policy,
                 allowed=json.dumps(list(allowed)),
             )
+
+    def spent(self, *, tool: str, key: str, approval: bytes) -> None:
+        """Take down that a call that is on record used up an approval, once. Raises LeaseLost, LedgerError."""
+        with self._writing() as connection:
+            approvals.spent_on_record(connection, self.run_id, tool, approval, key)
 
     def await_decision(self, *, step: int, name: str, digest: bytes, arguments: bytes) -> None:
         """Take down that the run waits for a person's answer, once. Raises LeaseLost, LedgerError."""

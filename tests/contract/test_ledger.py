@@ -17,6 +17,7 @@ from otel_agent_replay.errors import (
     ApprovalRequired,
     ConfigurationError,
     EffectRunning,
+    KeyReused,
     LeaseLost,
     LedgerError,
     RunBusy,
@@ -96,8 +97,8 @@ def finish(lease, key="k", **more):
     lease.finish(**{"tool": "refund", "key": key, "failed": False, "result_digest": DIGEST, "result": b"paid", **more})
 
 
-def again(lease, key="k", step=1):
-    lease.again(tool="refund", key=key, step=step, path="run:a#0/tool:refund#0")
+def again(lease, key="k", step=1, **more):
+    lease.again(**{name: value for name, value in effect(key, step=step, **more).items() if name != "side_effect"})
 
 
 def grant(lease, digest=DIGEST, step=1):
@@ -193,6 +194,7 @@ VERBS = {
     "finish": finish,
     "grant": grant,
     "await": lambda lease: lease.await_decision(step=2, name="ask", digest=DIGEST, arguments=b""),
+    "spent": lambda lease: lease.spent(tool="refund", key="k", approval=DIGEST),
     "decision": lambda lease: lease.decision(step=3, digest=OTHER),
 }
 
@@ -288,6 +290,51 @@ def test_keys_are_those_of_one_tool_in_one_run(ledger, lease):
     lease.intend(**effect("k"))
     assert lease.intend(**effect("k", tool="mail", step=2)).status is NEW
     assert begun(ledger, os.urandom(16)).intend(**effect("k")).status is NEW
+
+
+@pytest.mark.parametrize("stands", ["running", "pending", "in doubt", "done", "happened"])
+def test_a_key_that_stands_for_one_call_is_not_another_ones(ledger, run_id, lease, stands):
+    """With other arguments at another step the key is refused, and told; the result of the one is not the other's."""
+    lease.intend(**effect("k"))
+    if stands == "done":
+        finish(lease)
+    elif stands != "running":
+        lease.release("pending")
+        lease = taken(ledger, run_id)
+        if stands != "pending":
+            lease.doubt(tool="refund", key="k")
+        if stands == "happened":
+            lease.release("pending")
+            ledger.decide(run_id, 1, happened=True, result=b"paid", by="ann")
+            lease = taken(ledger, run_id)
+    before = everything(ledger, run_id)
+    with pytest.raises(KeyReused, match="other arguments") as caught:
+        lease.intend(**effect("k", step=2, request_digest=OTHER))
+    assert (caught.value.tool, caught.value.key, caught.value.step) == ("refund", "k", 1)
+    assert everything(ledger, run_id) == before
+    assert lease.intend(**effect("k", step=2)).status is not NEW  # the same arguments: the same call
+    assert lease.intend(**effect("k", request_digest=OTHER)).status is not NEW  # the same step: the same call
+
+
+@pytest.mark.parametrize("nothing", ["failed", "not happened"])
+def test_a_key_of_which_nothing_came_may_be_used_with_other_arguments(ledger, run_id, lease, nothing):
+    """What failed, or never happened by a person's word, may be tried with other arguments; these then stand."""
+    lease.intend(**effect("k"))
+    if nothing == "failed":
+        finish(lease, failed=True, result=None)
+    else:
+        lease.release("pending")
+        ledger.decide(run_id, 1, happened=False, result=None, by="ann")
+        lease = taken(ledger, run_id)
+    other = {"step": 2, "request_digest": OTHER, "arguments": b"other"}
+    assert lease.intend(**effect("k", **other)).status in (IntentStatus.FAILED, IntentStatus.DECIDED)
+    again(lease, step=2, request_digest=OTHER, arguments=b"other")
+    (row,) = ledger.effects(run_id)
+    assert (row.step, row.request_digest, row.arguments) == (2, OTHER, b"other")
+    assert ledger.steps(run_id)[-1].request_digest == OTHER
+    finish(lease)
+    with pytest.raises(KeyReused):
+        lease.intend(**effect("k", step=3))
 
 
 def test_a_large_result_is_kept_by_its_digest(lease):
@@ -483,6 +530,38 @@ def test_two_approvals_are_good_for_two_calls(ledger, run_id, lease):
     assert second.intend(**effect("two", approval=DIGEST, step=2)).status is NEW
     with pytest.raises(ApprovalRequired):
         second.intend(**effect("three", approval=DIGEST, step=3))
+
+
+@pytest.mark.parametrize("holds", ["nothing", "other arguments", "another action", "spent"])
+def test_a_call_that_needs_an_approval_is_not_intended_without_one(ledger, run_id, lease, holds):
+    """What the ledger does not hold, unspent and of exactly this action, it does not let pass; nothing is written."""
+    if holds == "other arguments":
+        grant(lease, digest=OTHER)
+    elif holds != "nothing":
+        grant(lease)
+    if holds == "spent":
+        lease.spent(tool="refund", key="earlier", approval=DIGEST)
+    before = everything(ledger, run_id)
+    tool = "mail" if holds == "another action" else "refund"
+    with pytest.raises(ApprovalRequired, match=tool):
+        lease.intend(**effect("k", tool=tool, approval=DIGEST))
+    assert everything(ledger, run_id) == before
+
+
+def test_a_call_on_record_spends_its_approval_once(ledger, run_id, lease):
+    """Told of a recorded call again and again, by whatever attempt, one approval is spent by it, and others are left."""
+    grant(lease, step=1)
+    grant(lease, step=2)
+    for _ in range(2):
+        lease.spent(tool="refund", key="k", approval=DIGEST)
+        lease.release("pending")
+        lease = taken(ledger, run_id)
+    assert [(one.status, one.spent_key) for one in ledger.approvals(run_id)] == [("spent", "k"), ("granted", "")]
+    lease.spent(tool="refund", key="other", approval=DIGEST)
+    lease.spent(tool="refund", key="one too many", approval=DIGEST)  # the session has judged it; none is left
+    assert [one.spent_key for one in ledger.approvals(run_id)] == ["k", "other"]
+    with pytest.raises(ApprovalRequired):
+        lease.intend(**effect("new", approval=DIGEST))
 
 
 def test_an_approval_is_good_in_its_own_run(ledger, lease):

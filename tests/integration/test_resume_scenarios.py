@@ -230,6 +230,16 @@ def test_two_equal_calls_on_purpose_are_two_effects(theatre, world, kill_at):
     replayed(theatre, "pays_twice", "x")
 
 
+@pytest.mark.parametrize("kill_at", ["during:2", "after:1", "before:3", "before:5", "after:5"])
+def test_a_key_that_is_used_again_gives_no_other_call_its_old_result(theatre, world, kill_at):
+    """A tool's own key, used with other arguments, is refused and told, before and after a crash, and in a replay."""
+    theatre.record("parcels", "x", kill_at=kill_at)
+    scene = theatre.resume("parcels", theatre.run().run, "x")
+    assert scene.result[:3] == [1, "step 1", 1]
+    assert dict(world.done) == {'/parcels {"order":"x","kilos":1}': 1}
+    replayed(theatre, "parcels", "x")
+
+
 # --- what the ledger and the recording know of each other ---
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import httpx2
 
 import otel_agent_replay as replay
+from otel_agent_replay.errors import KeyReused
 
 _NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # reading certificates takes longer than a whole agent
 WORLD = ""
@@ -140,6 +141,23 @@ def equal_threads(scoped: bool) -> list:
 @replay.tool(side_effect="write", idempotency_key="order")
 def own_key(order: str) -> dict:
     return change("/own", {"order": order}, order)
+
+
+@replay.tool(side_effect="write", idempotency_key="order")
+def parcel(order: str, kilos: int) -> dict:
+    return change("/parcels", {"order": order, "kilos": kilos}, order)
+
+
+@replay.agent
+def parcels(order: str) -> list:
+    """Uses one key for two calls that are not the same."""
+    told: list = [parcel(order, 1)["number"]]
+    for kilos in (2, 1):
+        try:
+            told.append(parcel(order, kilos)["number"])
+        except KeyReused as error:
+            told.append(f"step {error.step}")
+    return [*told, ask("last")]
 
 
 @replay.tool
