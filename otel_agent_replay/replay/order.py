@@ -67,6 +67,7 @@ class CompletionOrder:
         self._head = 0  # the first turn not taken
         self._marks = 0  # how many turns were taken, in whatever order
         self._last_ender: tuple[int, object] | None = None
+        self._last_ended: Ending | None = None
         self._numbers = numbers
         self._lock = threading.Lock()
         self._acquire, self._release = self._lock.acquire, self._lock.release  # a third of what `with` costs
@@ -86,6 +87,7 @@ class CompletionOrder:
         last = self._last_ender
         if last is None or not _is_owner(last):
             self._last_ender = _owner()
+        self._last_ended = entry
         self._take(entry.end_turn)
 
     def open_up(self) -> None:
@@ -106,7 +108,7 @@ class CompletionOrder:
         if self._head < entry.end_turn:
             self._block(entry)
         last = self._last_ender
-        if last is not None and not _is_owner(last) and not self._opened_up:
+        if last is not None and not (_is_owner(last) and self._goes_on(entry)) and not self._opened_up:
             quiet_threads()
 
     async def settle_async(self, entry: Ending) -> None:
@@ -163,6 +165,15 @@ class CompletionOrder:
         """
         last = self._last_ender
         return last is not None and not _is_owner(last) and not self._opened_up
+
+    def _goes_on(self, entry: Ending) -> bool:
+        """Whether the end before this one was of the same recorded thread of control.
+
+        Answers take no time, so one worker of a pool may do what two did in the recording: whoever waits for the
+        first task must have run before the second is done, although no other thread ended in between.
+        """
+        last = self._last_ended
+        return last is None or _strand(last) == _strand(entry)
 
     def _ended_together(self, entry: Ending) -> bool:
         """Whether this end and the one before it fell into one turn of the recorded loop, or the turn after.
@@ -324,6 +335,10 @@ def _is_owner(owner: tuple[int, object]) -> bool:
 def _owner() -> tuple[int, object]:
     loop = _running_loop()
     return (_ident(), None if loop is None else _current_task(loop))
+
+
+def _strand(ending: Ending) -> str:
+    return ending.strand if isinstance(ending, ThreadEnd) else ending.node.strand
 
 
 def _recorded_ns(turn: tuple[int, Ending, bool]) -> int:

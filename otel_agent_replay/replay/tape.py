@@ -69,11 +69,12 @@ class Entry:
 class ThreadEnd:
     """The end of a thread or a pool's task, `sequence` in the run's order. The rest belongs to `order`."""
 
-    __slots__ = ("begin_turn", "end_turn", "sequence", "span", "step")
+    __slots__ = ("begin_turn", "end_turn", "sequence", "span", "step", "strand")
 
     def __init__(self, read: Read) -> None:
         at = read.value if isinstance(read.value, int) else 0
         self.sequence = read.sequence
+        self.strand = read.strand
         self.span = (at, at)
         self.step = 0
         self.begin_turn = -1

@@ -46,6 +46,33 @@ def test_futures_complete_in_the_recorded_order(thinking):
         assert replayed.tape.count_reads_left() == 0
 
 
+def test_one_worker_that_does_what_many_did_keeps_their_order():
+    """Answers take no time, so a pool's first worker is free for the next task: its consumer still runs in between."""
+    search = tool("search", lambda source: f"answer of {source}", "source")
+    numbers = range(8)
+
+    def agent(before_submit, in_task):
+        def work(number):
+            time.sleep(in_task * (number + 1))
+            return search(f"s{number}")
+
+        with ThreadPoolExecutor(len(numbers)) as pool:
+            futures = []
+            for number in numbers:
+                futures.append(pool.submit(work, number))
+                busy_until = time.perf_counter() + before_submit
+                while time.perf_counter() < busy_until:
+                    pass
+            return [future.result() for future in as_completed(futures)]
+
+    expected, recording = record(lambda: agent(0.0, 0.03))
+    assert expected == [f"answer of s{number}" for number in numbers]
+    for _ in range(3):
+        replayed = Replayed(recording, lambda: agent(0.004, 0.0))
+        assert replayed.result == expected
+        assert replayed.playback.order.not_imposed == []
+
+
 def test_a_thread_that_is_left_out_holds_nobody_up():
     """A changed agent that starts fewer threads goes on; the threads that it has are not kept for ever."""
     search = tool("search", lambda source: f"answer of {source}", "source")
