@@ -15,7 +15,6 @@
     ├── ApprovalRequired          a tool that needs an approval was called without one for exactly this action
     ├── EffectRunning             the same effect (same key) is still running in this run
     ├── KeyReused                 an idempotency key stands for another call already
-    ├── KeyReused                 an idempotency key stands for another call already
     └── NotHappened               raised by a tool's status query: the effect never happened
     ReplayInterrupt(BaseException)
     ├── ReplayDeparture           the code left its tape
@@ -186,24 +185,6 @@ class EffectRunning(AgentReplayError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (type(self), (self.tool, self.key))
-
-
-class KeyReused(AgentReplayError):
-    """The idempotency key `key` of tool `tool` stands for the call at step `step`, which had other arguments."""
-
-    code = "key_reused"
-
-    def __init__(self, tool: str, key: str, step: int) -> None:
-        self.tool = tool
-        self.key = key
-        self.step = step
-        super().__init__(
-            f"{tool} is called with idempotency key {key!r}, which stands for its call at step {step} with other "
-            "arguments: that one's result is not this one's; let the key depend on all that makes a call another one"
-        )
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.tool, self.key, self.step))
 
 
 class KeyReused(AgentReplayError):
