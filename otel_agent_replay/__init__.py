@@ -47,7 +47,7 @@ from otel_agent_replay.errors import (
     RunNotFound,
     StepLimit,
 )
-from otel_agent_replay.model import Approval, CaptureLevel, SideEffect
+from otel_agent_replay.model import Approval, CaptureLevel, Checkpoint, SideEffect
 from otel_agent_replay.resume import resume
 
 __all__ = [
@@ -57,6 +57,7 @@ __all__ = [
     "AwaitingPerson",
     "CannotJudge",
     "CaptureLevel",
+    "Checkpoint",
     "ConfigurationError",
     "CrossingRefused",
     "EffectInDoubt",
@@ -85,6 +86,6 @@ __all__ = [
     "step",
     "suspend",
     "tool",
-    "versions",
     "user_turn",
+    "versions",
 ]

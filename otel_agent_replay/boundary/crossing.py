@@ -228,9 +228,11 @@ def new_strand() -> object:
     return _claimed().child()
 
 
-def root_strand() -> object:
-    """Return the label of a run's first thread of control."""
-    return _Strand("", None)
+def root_strand(next_child: int = 1) -> object:
+    """Return the label of a run's first thread of control; `next_child` is the number of the next one it starts."""
+    strand = _Strand("", None)
+    strand.children = itertools.count(next_child)
+    return strand
 
 
 @contextmanager

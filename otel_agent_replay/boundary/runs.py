@@ -11,14 +11,17 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.model import CaptureLevel, Payload
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What is known of a run before it starts. `input` holds the typed arguments; `entry` is module:qualified.name."""
+    """What is known of a run before it starts. `input` holds the typed arguments; `entry` is module:qualified.name.
+
+    `enters` tells that its agent can be entered at a checkpoint.
+    """
 
     agent: str
     entry: str = ""
@@ -28,6 +31,11 @@ class RunRequest:
     capture: CaptureLevel | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     max_steps: int = 0
+    enters: bool = False
+
+
+def _nothing(_crossing: Crossing) -> None:
+    """Tell nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +47,7 @@ class Continuation:
     recording has and that ended, None for any other. `was_begun(place)` tells that the call at a place was in flight
     when the recording ended; `payload(digest)` gives bytes that the recording keeps. `fork_step` is where a fork
     leaves its origin (0: it is none); `keys` are the idempotency keys of recorded calls that did not fail.
+    `goes_beyond` is told of each crossing that the recording did not answer.
     """
 
     run_id: bytes
@@ -50,6 +59,7 @@ class Continuation:
     payload: Callable[[bytes], bytes | None]
     fork_step: int = 0
     keys: frozenset[str] = frozenset()
+    goes_beyond: Callable[[Crossing], None] = _nothing
 
 
 class RunFactory(Protocol):

@@ -37,6 +37,7 @@ from otel_agent_replay.model import (
     AnswerSource,
     AttributeValue,
     Call,
+    Checkpoint,
     Chunk,
     HttpResponseHead,
     Kind,
@@ -186,7 +187,9 @@ class Session:
     shared recording answered. After `max_steps` (0: none) the run is aborted. `number_scope` gives a scope that is
     entered the number that it has on record. `edits` and `route` change model requests that go live, `watch` is told of
     each crossing that has ended, `marks` are facts of the run that are recorded at its end. `drill`, for tests, is told
-    of each point at which a process may die. All public methods may be called from any thread or task of the run.
+    of each point at which a process may die. `entered_at` is the checkpoint that the agent is entered at (None: it
+    begins at its beginning), `strand` its first thread of control. All public methods may be called from any thread or
+    task of the run.
     """
 
     def __init__(
@@ -223,6 +226,7 @@ class Session:
         self.sleeps_at_most_s: float | None = None
         self.virtual_time: VirtualTime | None = None
         self.interrupt: ReplayInterrupt | None = None
+        self.entered_at: Checkpoint | None = None
         self.closed = False
         self.guarded = mode.name != "record" or effects is not None
         self.max_steps = max_steps
@@ -231,7 +235,7 @@ class Session:
         self._cells: dict[tuple[Kind, SideEffect], tuple[AnswerSource, ...]] = {}
         self._named = {key: self._given(cell) for key, cell in mode.named.items()}
         self._late: set[Place] = set()
-        self._strand = root_strand()
+        self.strand = root_strand()
         bulk = [mode.cells[kind, None] for kind in Kind if kind.is_bulk and (kind, None) in mode.cells]
         self.reads_live = all(cell[0] is AnswerSource.LIVE for cell in bulk)
 
@@ -364,20 +368,25 @@ class Session:
         if self.reads_live:
             return None
         place, strand = self.here()
+        read = self._given_read(kind, name, place, strand)
+        if read is None and _LIVE not in self.mode.cells[(kind, None)]:
+            raise self._stop(None, place, (kind, name))
+        return read
+
+    def _given_read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
+        """Return what a source says that is not the real thing; the observer is told unless it lies on record."""
         for _, answerer in self._prefix:
             read = answerer.read(kind, name, place, strand)
             if read is not None:
                 return read  # it lies in the recording that this run shares
         for source in self.mode.cells[(kind, None)]:
-            if source is AnswerSource.LIVE:
-                return None
             given = self.answerers.get(source)
             read = None if given is None else given.read(kind, name, place, strand)
             if read is not None:
-                if self._shares is not self.answerers or source is not AnswerSource.TAPE:
+                if self._shares is not self.answerers or source is not _TAPE:
                     self.observer.read(place, read)
                 return read
-        raise self._stop(None, place, (kind, name))
+        return None
 
     def observe_read(self, kind: Kind, name: str, value: Any, *, masked: bool = False) -> None:
         """Tell the observer of a live read."""
@@ -397,18 +406,8 @@ class Session:
 
     def _thread_end_answered(self, place: Place) -> bool:
         """Whether a recording has this end and has let it happen, or nobody may make one."""
-        strand = strand_label()
-        for _, answerer in self._prefix:
-            if answerer.read(Kind.CLOCK, THREAD_END, place, strand) is not None:
-                return True
-        for source in self.mode.cells[(Kind.CLOCK, None)]:
-            given = self.answerers.get(source)
-            read = None if given is None else given.read(Kind.CLOCK, THREAD_END, place, strand)
-            if read is not None:
-                if self._shares is not self.answerers or source is not AnswerSource.TAPE:
-                    self.observer.read(place, read)
-                return True
-        return AnswerSource.LIVE not in self.mode.cells[(Kind.CLOCK, None)]
+        read = self._given_read(Kind.CLOCK, THREAD_END, place, strand_label())
+        return read is not None or _LIVE not in self.mode.cells[(Kind.CLOCK, None)]
 
     def here(self) -> tuple[Place, str]:
         """Return the current place in this session and the label of the thread of control."""
@@ -421,7 +420,7 @@ class Session:
         """Run the enclosed code as the root of this run, on its first strand."""
         token = current.set((self, self.root))
         try:
-            with within_strand(self._strand), self.observer.inside(self.root):
+            with within_strand(self.strand), self.observer.inside(self.root):
                 yield
         finally:
             current.reset(token)

@@ -19,6 +19,7 @@ from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.tools import Declaration
 from otel_agent_replay.capture.signatures import defaults_of, parameters_of
 from otel_agent_replay.capture.surroundings import add_source
+from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model import CaptureLevel, Kind, MediaType, Payload, SideEffect
 from otel_agent_replay.payload.codec import encode
 from otel_agent_replay.wire.text import whole_text
@@ -43,10 +44,15 @@ class AgentDeclaration:
         subject: str | Callable[..., str] | None,
         capture: CaptureLevel | None,
         max_steps: int = 0,
+        enter: Callable[..., Any] | None = None,
     ) -> None:
         self.function = function
         self.max_steps = max_steps
+        self._enter = enter
         add_source(function)
+        if enter is not None:
+            _check_entrance(function, enter)
+            add_source(enter)
         self.name = whole_text(name or function.__name__)
         self.versions = {key: whole_text(str(value)) for key, value in versions.items() if value}
         self.thread_id = thread_id
@@ -72,6 +78,27 @@ class AgentDeclaration:
             capture=self.capture,
             versions=self.versions,
             max_steps=self.max_steps,
+            enters=self._enter is not None,
+        )
+
+    def body(self, session: Session) -> Callable[..., Any]:
+        """Return what a run of the agent calls: its function, or what enters it at a checkpoint."""
+        enter, checkpoint = self._enter, session.entered_at
+        if enter is None or checkpoint is None:
+            return self.function
+        first = 1 if self._call.is_method else 0
+        return lambda *args, **kwargs: enter(*args[:first], checkpoint, *args[first:], **kwargs)
+
+
+def _check_entrance(function: Callable[..., Any], enter: Callable[..., Any]) -> None:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise ConfigurationError(
+            f"agent {function.__qualname__} yields, so that it cannot be entered: what it had yielded would be missing"
+        )
+    if inspect.iscoroutinefunction(function) != inspect.iscoroutinefunction(enter):
+        name = getattr(enter, "__qualname__", repr(enter))
+        raise ConfigurationError(
+            f"{name} must be `async` exactly if the agent that it enters is: {function.__qualname__}"
         )
 
 
@@ -144,7 +171,7 @@ def _plain_front(declaration: AgentDeclaration) -> Callable[..., Any]:
             return function(*args, **kwargs)
         try:
             with run.session.entered():
-                value = function(*args, **kwargs)
+                value = declaration.body(run.session)(*args, **kwargs)
         except BaseException as error:
             run.fail(error)
             raise
@@ -163,7 +190,7 @@ def _coroutine_front(declaration: AgentDeclaration) -> Callable[..., Any]:
             return await function(*args, **kwargs)
         try:
             with run.session.entered():
-                value = await function(*args, **kwargs)
+                value = await declaration.body(run.session)(*args, **kwargs)
         except BaseException as error:
             run.fail(error)
             raise

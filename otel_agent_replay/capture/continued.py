@@ -33,6 +33,7 @@ class ContinuedRecorder(Recorder):
         if crossing.shared:
             place.span = NodeRecord(self.continuation.span_of(place.path) or new_span_id(), None)
             return
+        self.continuation.goes_beyond(crossing)
         self._write_scopes(place.parent)
         super().began(crossing)
 

@@ -39,6 +39,7 @@ def agent(
     subject: str | Callable[..., str] | None = ...,
     capture: CaptureLevel | str | None = ...,
     max_steps: int = ...,
+    enter: Callable[..., Any] | None = ...,
 ) -> Callable[[Function], Function]: ...
 def agent(
     function: Callable[..., Any] | None = None,
@@ -53,6 +54,7 @@ def agent(
     subject: str | Callable[..., str] | None = None,
     capture: CaptureLevel | str | None = None,
     max_steps: int = 0,
+    enter: Callable[..., Any] | None = None,
 ) -> Any:
     """Make each call of the function a run.
 
@@ -62,6 +64,17 @@ def agent(
 
         @replay.agent(version="7", thread_id="conversation")
         def support(question: str, conversation: str) -> str: ...
+
+    With `enter` the agent can be entered at any of its resumable checkpoints: a fork then calls `enter(checkpoint,
+    ...)` with the call's arguments in the place of the function, and nothing before the checkpoint runs.
+    `checkpoint.name` says which one it is, `checkpoint.state` is what was handed over there. An agent that yields
+    cannot be entered.
+
+        def from_plan(checkpoint: replay.Checkpoint, question: str) -> str:
+            return answer(question, checkpoint.state["plan"])
+
+        @replay.agent(enter=from_plan)
+        def support(question: str) -> str: ...
     """
 
     def decorate(inner: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,6 +91,7 @@ def agent(
             subject=subject,
             capture=None if capture is None else CaptureLevel(capture),
             max_steps=max_steps,
+            enter=enter,
         )
         return wrap(declaration)
 

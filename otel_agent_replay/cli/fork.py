@@ -10,8 +10,10 @@ from otel_agent_replay.cli.going_on import going_on_options, one_way_in, tell
 from otel_agent_replay.cli.lake_option import lake_option
 
 _EPILOG = """\b
-Exact before STEP; from there the model is asked live with what you change, reads come from the recording where their
-arguments are the same, and writes never happen: the recording's, the tool's dry run, or refused.
+Exact before STEP: entered at the last resumable checkpoint before it where the agent says how
+(@replay.agent(enter=...)), else replayed from its beginning. From there the model is asked live with what you
+change, reads come from the recording where their arguments are the same, and writes never happen: the recording's,
+the tool's dry run, or refused.
 
 \b
 Exit codes: 0 finished, 1 departed, stopped or the agent failed, 2 usage, 75 a person must answer, 125 it cannot begin.
@@ -40,6 +42,7 @@ Examples:
     "--tool-result", "results", multiple=True, metavar="STEP=JSON", help="Give that step this result (or STEP=@FILE)."
 )
 @click.option("--message", metavar="TEXT", help="Add a user message to the conversation at that step.")
+@click.option("--no-jump", is_flag=True, help="Replay from the beginning, also where a checkpoint can be entered.")
 @click.option("--seed", default="fork", metavar="TEXT", help="Seed of the random draws beyond the recording.")
 @click.option("--isolate", is_flag=True, help="Put a kernel fence around it (Linux), beside the one in process.")
 @click.option(
@@ -71,6 +74,7 @@ def fork(
     settings: tuple[str, ...],
     results: tuple[str, ...],
     message: str | None,
+    no_jump: bool,
     seed: str,
     isolate: bool,
     allow: tuple[str, ...],
@@ -96,7 +100,9 @@ def fork(
     from otel_agent_replay.replay.scrub import read_env_file
     from otel_agent_replay.settings import Settings
 
-    plan = ForkPlan.from_arguments(at, settings=settings, results=results, message=message, seed=seed, read=_text_of)
+    plan = ForkPlan.from_arguments(
+        at, settings=settings, results=results, message=message, seed=seed, jumps=not no_jump, read=_text_of
+    )
     origin = load_run(lake, run, facts=False)
     enclosure = Enclosure(
         lake=lake,

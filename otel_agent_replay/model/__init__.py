@@ -4,6 +4,7 @@ Nothing here does I/O, knows a storage format or imports another room of the pro
 """
 
 from otel_agent_replay.model.approval import Approval
+from otel_agent_replay.model.checkpoint import Checkpoint
 from otel_agent_replay.model.exchange import (
     Call,
     Chunk,
@@ -50,6 +51,7 @@ __all__ = [
     "AttributeValue",
     "Call",
     "CaptureLevel",
+    "Checkpoint",
     "Chunk",
     "Coverage",
     "CoverageEntry",

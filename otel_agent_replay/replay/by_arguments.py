@@ -64,6 +64,10 @@ class ByArguments:
             raise TapeUnreadable(entry.node.step, str(error)) from error
         return RecordedAnswer(outcome, entry.node.step, same_request=True)
 
+    def passed(self, call: Call) -> None:
+        """Somebody else answered `call`: what the recording has of it is used up, and a write counts as made."""
+        self._find(call)
+
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return an environment variable as it was recorded; None for every other read, which time has changed."""
         if kind is not Kind.ENV:

@@ -7,30 +7,11 @@ crash is asked for again, under its recorded step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from otel_agent_replay.boundary.crossing import Answer, Place, strand_label
-from otel_agent_replay.errors import (
-    ConfigurationError,
-    CrossingRefused,
-    DamagedRecording,
-    MissingPayload,
-    ReplayInterrupt,
-    TapeUnreadable,
-)
-from otel_agent_replay.model import (
-    Call,
-    Kind,
-    MediaType,
-    Outcome,
-    OutcomeStatus,
-    Payload,
-    Read,
-    RecordedRun,
-    RunStatus,
-)
-from otel_agent_replay.payload.codec import encode
-from otel_agent_replay.replay.by_arguments import RecordedAnswer
+from otel_agent_replay.errors import DamagedRecording, MissingPayload, TapeUnreadable
+from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun, RunStatus
 from otel_agent_replay.replay.playback import Playback, TapeAnswer
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.tape import Entry, Tape
@@ -46,7 +27,7 @@ class ContinuedPlayback(Playback):
         super().__init__(tape)
         self.again: set[Place] = set()
         self._met: set[str] = set()  # threads of control that made a call of their own on record
-        self.places = RecordedPlaces(tape.nodes, goes_on=True)
+        self.places = RecordedPlaces(tape.nodes, goes_on=True, past=tape.past)
 
     def answer(self, call: Call, place: Place) -> Answer | None:
         """Return the recorded answer, or None when this call is beyond the recording or was in flight at its end.
@@ -98,49 +79,6 @@ def _call_above(place: Place) -> Place | None:
     while above is not None and not above.kind.is_crossing:
         above = above.parent
     return above
-
-
-class EditedAnswers:
-    """Answers single recorded steps with a result that a person gave: `results` maps steps to values."""
-
-    def __init__(self, recorded: RecordedRun, results: Mapping[int, object]) -> None:
-        steps = {entry.node.step: entry for entry in Tape(recorded).entries} if results else {}
-        missing = sorted(step for step in results if step not in steps)
-        if missing:
-            raise ConfigurationError(f"run {recorded.run.run_id.hex()} has no step {missing[0]} to set a result of")
-        self._waiting: dict[tuple[tuple[str, ...], Kind, str, bytes], tuple[Entry, object]] = {}
-        for step, value in results.items():
-            entry = steps[step]
-            if entry.node.kind in (Kind.MODEL, Kind.HTTP):
-                raise ConfigurationError(
-                    f"step {step} is a {entry.node.kind.value} call: only the results of tools, retrievals, decisions "
-                    "and approvals can be set"
-                )
-            key = (entry.node.path[:-1], entry.node.kind, entry.node.name, entry.call.digest)
-            self._waiting[key] = (entry, value)
-        self.used: list[int] = []
-
-    def answer(self, call: Call, place: Place) -> Answer | None:
-        """Return the edited answer, once."""
-        parent = () if place.parent is None else place.parent.path
-        found = self._waiting.pop((parent, call.kind, call.name, call.digest), None)
-        if found is None:
-            return None
-        entry, value = found
-        data, round_trips, notes = encode(value)
-        result = Payload.of(data, MediaType.VALUE.value)
-        outcome = Outcome(OutcomeStatus.OK, result, round_trips=round_trips, notes=notes)
-        self.used.append(entry.step)
-        return RecordedAnswer(outcome, entry.node.step, same_request=False)
-
-    def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:  # noqa: ARG002 - the protocol's
-        """Return None: reads are not edited."""
-        return None
-
-    def departed(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:
-        """Return the refusal of what was not edited; other sources are asked first."""
-        what = call.name if call is not None else read[1] if read is not None else place.name
-        return CrossingRefused(place.step, what, "edited")
 
 
 def resumable_tape(recorded: RecordedRun) -> Tape:

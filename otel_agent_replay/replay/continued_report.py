@@ -19,8 +19,10 @@ from otel_agent_replay.errors import (
     ReplayInterrupt,
     RunBusy,
 )
+from otel_agent_replay.replay.entering import Entrance
 from otel_agent_replay.replay.report_file import write_whole
 from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.told_steps import ToldStep
 
 
 class ContinuedStatus(str, enum.Enum):
@@ -45,6 +47,7 @@ _EXIT_CODES = {
     ContinuedStatus.WAITING: 75,
     ContinuedStatus.NOT_BEGUN: 125,
 }
+FAST_FORWARD, JUMP = "fast-forward", "jump"
 _WAITS = (EffectInDoubt, AwaitingPerson, LeaseLost)
 
 
@@ -52,9 +55,11 @@ _WAITS = (EffectInDoubt, AwaitingPerson, LeaseLost)
 class ContinuedReport:
     """How run `run_id` (32 hex digits) went when it was gone on with in `mode` (resume or fork).
 
-    `origin_run_id` is the run that it goes on from: itself when resumed. `steps_shared` of `steps_recorded` were
-    answered by the recording, `steps_live` is how many came after. `reason` says why it is not finished, `code` is the
-    stable code of that. `changes` are a fork's, one line each. `child_exit` is the process's exit status.
+    `origin_run_id` is the run that it goes on from: itself when resumed. `steps_shared` of `steps_recorded` are the
+    recording's (answered from it, or skipped), `steps_live` is how many came after; `steps` says of each what became of
+    it. `entered` is `jump` (at the checkpoint `entered_name`, step `entered_step`) or `fast-forward`, by exact replay
+    from the beginning; `not_jumped` then says why. `reason` says why it is not finished, `code` is the stable code of
+    that. `changes` are a fork's, one line each. `child_exit` is the process's exit status.
     """
 
     status: ContinuedStatus
@@ -68,10 +73,14 @@ class ContinuedReport:
     steps_recorded: int = 0
     steps_shared: int = 0
     steps_live: int = 0
-    entered: str = "fast-forward"
+    entered: str = FAST_FORWARD
+    entered_step: int | None = None
+    entered_name: str = ""
+    not_jumped: str = ""
     changes: tuple[str, ...] = ()
     fences: tuple[str, ...] = ()
     child_exit: int | None = None
+    steps: tuple[ToldStep, ...] = ()
 
     @property
     def exit_code(self) -> int:
@@ -101,9 +110,12 @@ class ContinuedReport:
         interrupt: ReplayInterrupt | None,
         ended: bool,
         changes: tuple[str, ...],
+        entrance: Entrance | str = "",
+        steps: tuple[ToldStep, ...] = (),
     ) -> ContinuedReport:
         """Return the report on a run that went on in `session`; `ended` tells that its code came to an end."""
         status, reason, code = _standing(error, interrupt, ended=ended)
+        at = entrance.checkpoint if isinstance(entrance, Entrance) else None
         return cls(
             status,
             session.run_id.hex(),
@@ -114,9 +126,14 @@ class ContinuedReport:
             code,
             getattr(interrupt, "step", None),
             tape.steps,
-            tape.taken_steps,
+            tape.taken_steps + sum(1 for entry in tape.skipped if not entry.below),
             session.live_steps,
+            entered=FAST_FORWARD if at is None else JUMP,
+            entered_step=None if at is None else at.step,
+            entered_name="" if at is None else at.name,
+            not_jumped=entrance if isinstance(entrance, str) else "",
             changes=changes,
+            steps=steps,
         )
 
     def to_json(self) -> str:
@@ -135,6 +152,7 @@ class ContinuedReport:
                 if name in known
             }
             values["status"] = ContinuedStatus(values["status"])
+            values["steps"] = tuple(map(ToldStep.from_json, values.get("steps", ())))
             return cls(**values)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise DamagedRecording(f"this is no report on a run that went on: {error}") from error

@@ -12,7 +12,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from otel_agent_replay.boundary.crossing import Place, current
+from otel_agent_replay.boundary.crossing import Crossing, Place, current
 from otel_agent_replay.boundary.effects import Effects
 from otel_agent_replay.boundary.policy import EXACT, FORK, RESUME, Mode
 from otel_agent_replay.boundary.request_changes import RequestRewriter
@@ -34,9 +34,11 @@ from otel_agent_replay.payload.difference import differences
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.continued import ContinuedPlayback, resumable_tape
 from otel_agent_replay.replay.continued_report import ContinuedReport
+from otel_agent_replay.replay.entering import Entrance, entrance_before
 from otel_agent_replay.replay.playback import Playback
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.told_steps import ToldStep, all_steps, own_step
 from otel_agent_replay.replay.unrecorded import NothingRecorded
 
 _NOT_DONE = (OutcomeStatus.ERROR, OutcomeStatus.CANCELLED)
@@ -241,8 +243,15 @@ class ContinuedRuns:
             must_be_resumable(recorded)
             tape = resumable_tape(recorded)
             playback = ContinuedPlayback(tape)
-            attempt, again = recorded.run.attempt + 1, playback.again.__contains__
-            continuation = continuation_of(recorded, playback, run_id=run.run_id, attempt=attempt, was_begun=again)
+            going = _Going(RESUME, tape, playback)
+            continuation = continuation_of(
+                recorded,
+                playback,
+                run_id=run.run_id,
+                attempt=recorded.run.attempt + 1,
+                was_begun=playback.again.__contains__,
+                goes_beyond=going.goes_beyond,
+            )
             session = self._recording.open(
                 request,
                 mode=RESUME,
@@ -250,17 +259,27 @@ class ContinuedRuns:
                 continuation=continuation,
                 effects=effects,
             )
-            return self._going(session, _Going(RESUME, tape, playback))
+            return self._going(session, going)
         except BaseException:
             if effects is not None:
                 effects.closed(status)
             raise
 
     def _fork(self, request: RunRequest, recorded: RecordedRun, plan: ForkRoute) -> Session:
-        tape = Tape(recorded, before_step=plan.at, without=plan.edited_steps)
+        entrance = self._entrance(request, recorded, plan)
+        past = entrance.past if isinstance(entrance, Entrance) else None
+        tape = Tape(recorded, before_step=plan.at, without=plan.edited_steps, past=past)
         playback = ContinuedPlayback(tape)
+        plan.shares(playback)
+        going = _Going(FORK, tape, playback, plan, entrance)
         continuation = continuation_of(
-            recorded, playback, run_id=new_run_id(), attempt=1, was_begun=lambda _: False, fork_step=plan.at
+            recorded,
+            playback,
+            run_id=new_run_id(),
+            attempt=1,
+            was_begun=lambda _: False,
+            fork_step=plan.at,
+            goes_beyond=going.goes_beyond,
         )
         session = self._recording.open(
             request,
@@ -273,7 +292,19 @@ class ContinuedRuns:
         if session is not None:
             session.edits = plan.rewriter
             session.sleeps_at_most_s = plan.sleeps_at_most_s
-        return self._going(session, _Going(FORK, tape, playback, plan))
+            if isinstance(entrance, Entrance):
+                entrance.open(session, tape)
+        return self._going(session, going)
+
+    def _entrance(self, request: RunRequest, recorded: RecordedRun, plan: ForkRoute) -> Entrance | str:
+        """Return where the fork's agent is entered, or why it begins at its beginning."""
+        if not plan.jumps:
+            return "--no-jump"
+        if not request.enters:
+            return f"agent {request.agent!r} does not say how it can be entered (@replay.agent(enter=...))"
+        if not _has_input(recorded, self._recording.input_of(request)):
+            return "it was called with another input than on record"
+        return entrance_before(recorded, plan.at)
 
     def _finished(self, request: RunRequest, recorded: RecordedRun) -> Session:
         """Open the replay of a run that is done: nothing of it is live, and nothing is recorded."""
@@ -305,11 +336,18 @@ class ForkRoute(Protocol):
     """Where a fork leaves its origin and what answers it then; `replay.fork.PreparedFork` is one."""
 
     at: int
+    jumps: bool
     edited_steps: Sequence[int]
     edited: Mapping[AnswerSource, Answerer]
     beyond: Mapping[AnswerSource, Answerer]
     rewriter: RequestRewriter | None
     sleeps_at_most_s: float | None
+
+    def shares(self, playback: ContinuedPlayback) -> None:
+        """Take what answers the part that is shared, before anything is asked."""
+
+    def goes_beyond(self) -> None:
+        """The fork does something that the recording does not answer."""
 
     def told(self) -> Sequence[str]:
         """Return what was changed, one line each, and whether it was asked for."""
@@ -318,14 +356,28 @@ class ForkRoute(Protocol):
 class _Going:
     """A run that goes on."""
 
-    __slots__ = ("finished", "mode", "plan", "playback", "tape")
+    __slots__ = ("entrance", "finished", "mode", "own", "plan", "playback", "tape")
 
-    def __init__(self, mode: Mode, tape: Tape, playback: Playback, plan: ForkRoute | None = None) -> None:
+    def __init__(
+        self,
+        mode: Mode,
+        tape: Tape,
+        playback: Playback,
+        plan: ForkRoute | None = None,
+        entrance: Entrance | str = "",
+    ) -> None:
         self.mode = mode
         self.tape = tape
         self.playback = playback
         self.plan = plan
+        self.entrance = entrance
         self.finished = mode is EXACT
+        self.own: list[ToldStep] = []
+
+    def goes_beyond(self, crossing: Crossing) -> None:
+        if self.plan is not None:
+            self.plan.goes_beyond()
+        self.own.append(own_step(crossing))
 
     def report(
         self, session: Session, error: BaseException | None, interrupt: ReplayInterrupt | None, *, ended: bool = True
@@ -338,6 +390,8 @@ class _Going:
             interrupt=interrupt,
             ended=ended,
             changes=() if self.plan is None else tuple(self.plan.told()),
+            entrance=self.entrance,
+            steps=all_steps(self.tape, self.own),
         )
 
 
@@ -349,6 +403,7 @@ def continuation_of(
     attempt: int,
     was_begun: Callable[[Place], bool],
     fork_step: int = 0,
+    goes_beyond: Callable[[Crossing], None],
 ) -> Continuation:
     """Return what a run that goes on takes over from its recording, as far as `playback` has it."""
     tape = playback.tape
@@ -376,6 +431,7 @@ def continuation_of(
         recorded.payload,
         fork_step,
         frozenset(keys),
+        goes_beyond,
     )
 
 

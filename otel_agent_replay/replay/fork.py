@@ -19,7 +19,8 @@ from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model import AnswerSource, Kind, RecordedRun
 from otel_agent_replay.protocols.request_edits import RequestEdits
 from otel_agent_replay.replay.by_arguments import ByArguments
-from otel_agent_replay.replay.continued import EditedAnswers
+from otel_agent_replay.replay.continued import ContinuedPlayback
+from otel_agent_replay.replay.edited_answers import EditedAnswers
 from otel_agent_replay.replay.edited_requests import EditedRequests
 from otel_agent_replay.replay.seeded import SeededReads
 from otel_agent_replay.replay.virtual_clock import VirtualClock
@@ -31,13 +32,15 @@ LONGEST_SLEEP_S = 1.0
 @dataclass(frozen=True, slots=True)
 class ForkPlan:
     """Exact before step `at`, then on its own: `edits` change the model requests from there, `results` give single
-    steps another result (JSON values), `seed` draws what the tape has not.
+    steps another result (JSON values), `seed` draws what the tape has not. With `jumps` the agent is entered at a
+    checkpoint where it can be.
     """
 
     at: int
     edits: RequestEdits = field(default_factory=RequestEdits)
     results: Mapping[int, Any] = field(default_factory=dict)
     seed: str = "fork"
+    jumps: bool = True
 
     @classmethod
     def from_arguments(
@@ -48,6 +51,7 @@ class ForkPlan:
         results: Sequence[str] = (),
         message: str | None = None,
         seed: str = "fork",
+        jumps: bool = True,
         read: Callable[[str], str],
     ) -> ForkPlan:
         """Return the plan that a command line tells: `name=value` settings, `STEP=@file` or `STEP=JSON` results.
@@ -58,11 +62,17 @@ class ForkPlan:
             raise ConfigurationError(f"a fork leaves its origin at a step from 1 on, not at {at}")
         given = [*settings, *([f"message={message}"] if message is not None else [])]
         edits = RequestEdits.from_arguments(given, read=read) if given else RequestEdits()
-        return cls(at, edits, dict(_result(text, at, read) for text in results), seed)
+        return cls(at, edits, dict(_result(text, at, read) for text in results), seed, jumps)
 
     def write(self, path: Path) -> None:
         """Write it to a file."""
-        plan = {"at": self.at, "edits": self.edits.to_json(), "results": dict(self.results), "seed": self.seed}
+        plan = {
+            "at": self.at,
+            "edits": self.edits.to_json(),
+            "results": dict(self.results),
+            "seed": self.seed,
+            "jumps": self.jumps,
+        }
         path.write_text(json.dumps(plan), encoding="utf-8")
 
     @classmethod
@@ -71,7 +81,8 @@ class ForkPlan:
         try:
             plan = json.loads(path.read_text(encoding="utf-8"))
             results = {int(step): value for step, value in plan["results"].items()}
-            return cls(int(plan["at"]), RequestEdits.from_json(plan["edits"]), results, str(plan["seed"]))
+            edits = RequestEdits.from_json(plan["edits"])
+            return cls(int(plan["at"]), edits, results, str(plan["seed"]), plan["jumps"] is True)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigurationError(f"{path} is no plan of a fork: {error}") from error
 
@@ -93,25 +104,35 @@ class PreparedFork:
 
     def __init__(self, origin: RecordedRun, plan: ForkPlan) -> None:
         self.at: int = plan.at
+        self.jumps: bool = plan.jumps
         self.plan = plan
         steps = [node.step for node in origin.nodes if node.step is not None]
         if plan.at > max(steps, default=0) + 1:
             raise ConfigurationError(
                 f"run {origin.run.run_id.hex()} has {max(steps, default=0)} steps: it cannot be left at step {plan.at}"
             )
-        self._results = EditedAnswers(origin, plan.results)
-        self.edited: Mapping[AnswerSource, Answerer] = {AnswerSource.EDITED: self._results} if plan.results else {}
-        self.edited_steps: Sequence[int] = tuple(plan.results)
         begins = [node.sequence for node in origin.nodes if node.step is not None and node.step >= plan.at]
-        clock = VirtualClock(origin, until=min(begins, default=None))
+        self._clock = clock = VirtualClock(origin, until=min(begins, default=None))
         shared = min(begins) - 1 if begins else max((node.sequence for node in origin.nodes), default=0)
+        by_arguments = ByArguments(origin, until=shared)
         self.beyond: Mapping[AnswerSource, Answerer] = {
-            AnswerSource.TAPE: ByArguments(origin, until=shared),
+            AnswerSource.TAPE: by_arguments,
             AnswerSource.SEEDED: SeededReads(plan.seed, now_ns=clock.now_ns),
             AnswerSource.VIRTUAL: clock,
         }
+        self._results = EditedAnswers(origin, plan.results, by_arguments)
+        self.edited: Mapping[AnswerSource, Answerer] = {AnswerSource.EDITED: self._results} if plan.results else {}
+        self.edited_steps: Sequence[int] = tuple(plan.results)
         self.rewriter: RequestRewriter | None = EditedRequests(plan.edits) if plan.edits else None
         self.sleeps_at_most_s: float | None = LONGEST_SLEEP_S
+
+    def shares(self, playback: ContinuedPlayback) -> None:
+        """Take what answers the part that is shared, before anything is asked."""
+        self._results.shares(playback)
+
+    def goes_beyond(self) -> None:
+        """Let real time pass from here on: the fork does something that the recording does not answer."""
+        self._clock.start()
 
     def told(self) -> list[str]:
         """Return what was changed, one line each, and whether it was asked for."""

@@ -13,15 +13,20 @@ from collections.abc import Callable, Iterable, Iterator
 
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.model import Kind, Node
+from otel_agent_replay.replay.past import Past
 
 _Like = tuple[tuple[str, ...], Kind, str]
 
 
 class RecordedPlaces:
-    """The numbers of a recording's `nodes`. Thread-safe. `goes_on` tells that there may be places beyond them."""
+    """The numbers of a recording's `nodes`. Thread-safe. `goes_on` tells that there may be places beyond them.
 
-    def __init__(self, nodes: Iterable[Node], *, goes_on: bool = False) -> None:
+    Scopes in the `past` are taken: nobody enters them again.
+    """
+
+    def __init__(self, nodes: Iterable[Node], *, goes_on: bool = False, past: Past | None = None) -> None:
         self._nodes = nodes
+        self._past = past
         self._goes_on = goes_on
         self._lock = threading.Lock()
         self._scopes: dict[_Like, dict[str, deque[int]]] = {}
@@ -64,7 +69,7 @@ class RecordedPlaces:
             for node in sorted(self._nodes, key=lambda node: node.sequence):
                 like = (node.path[:-1], node.kind, node.name)
                 last[like] = max(last.get(like, 0), node.occurrence)
-                if node.kind is Kind.SCOPE:
+                if node.kind is Kind.SCOPE and not (self._past is not None and self._past.has(node)):
                     self._scopes.setdefault(like, {}).setdefault(node.strand, deque()).append(node.occurrence)
             self._beyond = {like: itertools.count(number + 1) for like, number in last.items()}
         return self._beyond

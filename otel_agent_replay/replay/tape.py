@@ -30,6 +30,7 @@ from otel_agent_replay.model import (
     digest_of,
     make_outcome,
 )
+from otel_agent_replay.replay.past import Past
 
 Path = tuple[str, ...]
 _NUMBER = re.compile(r"#\d+\Z")
@@ -124,11 +125,21 @@ class Tape:
     """One run, ready for playback. Thread-safe. `entries` are its crossings in the order they began.
 
     With `before_step` the tape ends just before that step begins, as if the process had died there. The steps in
-    `without` are left out of it, and what failed or only read below them.
+    `without` are left out of it, and what failed or only read below them. What lies in the `past` is `skipped`: it
+    happened, and nobody asks for it.
     """
 
-    def __init__(self, recorded: RecordedRun, *, before_step: int | None = None, without: Collection[int] = ()) -> None:
+    def __init__(
+        self,
+        recorded: RecordedRun,
+        *,
+        before_step: int | None = None,
+        without: Collection[int] = (),
+        past: Past | None = None,
+    ) -> None:
         self.run = recorded.run
+        self.past = past
+        self._from = -1 if past is None else past.until  # reads up to there are over
         self._before_step = before_step
         self._cut = _begin_of(recorded, before_step)
         self._without = frozenset(without)
@@ -136,6 +147,7 @@ class Tape:
         self.losses = tuple(recorded.losses)
         self.root: Node | None = None
         self.entries: list[Entry] = []
+        self.skipped: list[Entry] = []
         self.reads_taken = 0
         self.thread_ends: dict[int, ThreadEnd] = {}
         self._payload = recorded.payload
@@ -176,8 +188,11 @@ class Tape:
             else:
                 self._keep_thread_ends(node)
             if crosses and node.call is not None:
-                self.entries.append(Entry(node, node.call, (span.start_ns, span.end_ns), below))
+                over = self.past is not None and self.past.has(node)
+                entry = Entry(node, node.call, (span.start_ns, span.end_ns), below)
+                (self.skipped if over else self.entries).append(entry)
         self.entries.sort(key=lambda entry: entry.node.sequence)
+        self.skipped.sort(key=lambda entry: entry.node.sequence)
         for entry in self.entries:
             call = entry.call
             place = (entry.node.path[:-1], call.kind, call.name)
@@ -194,7 +209,7 @@ class Tape:
                 same.append(entry)
 
     def _keep_thread_ends(self, node: Node) -> None:
-        ends = (read for read in node.reads if read.name == THREAD_END and read.sequence < self._cut)
+        ends = (read for read in node.reads if read.name == THREAD_END and self._from < read.sequence < self._cut)
         self.thread_ends.update({read.sequence: ThreadEnd(read) for read in ends})
 
     def _is_left_out(self, node: Node) -> bool:
@@ -238,7 +253,7 @@ class Tape:
     @property
     def steps(self) -> int:
         """How many steps the recording has, those below an answered crossing left out."""
-        return sum(1 for entry in self.entries if not entry.below)
+        return sum(1 for entry in (*self.skipped, *self.entries) if not entry.below)
 
     def take(self, parent: Path, call: Call, strand: Callable[[], str]) -> Entry | None:
         """Hand out the recorded exchange of exactly this request at this place.
@@ -366,8 +381,8 @@ class Tape:
             node = self._with_reads.get(place)
             if node is None:
                 return None
-            cut = self._cut
-            made_here = [read for read in node.reads if read.strand != CLIENT_STRAND and read.sequence < cut]
+            after, cut = self._from, self._cut
+            made_here = [read for read in node.reads if read.strand != CLIENT_STRAND and after < read.sequence < cut]
             reads = self._reads[place] = _Reads(sorted(made_here, key=lambda read: read.sequence))
         return reads
 

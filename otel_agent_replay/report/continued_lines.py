@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from otel_agent_replay.replay.continued_report import ContinuedReport, ContinuedStatus
+from otel_agent_replay.replay.continued_report import JUMP, ContinuedReport, ContinuedStatus
+from otel_agent_replay.replay.told_steps import How
 from otel_agent_replay.report.terminal import BAD, GOOD, QUIET, STRONG, line
 
+_MOST_RANGES = 20  # of steps that are told in one line
 _WORDS = {
     ContinuedStatus.FINISHED: "Finished",
     ContinuedStatus.FAILED: "The agent failed",
@@ -38,10 +40,39 @@ def _lines(report: ContinuedReport) -> Iterator[Text]:
     if report.mode == "fork":
         for change in report.changes:
             yield line(f"  changed: {change}")
-        yield line((f"  entered by {report.entered}", QUIET))
+        yield line((f"  {_entrance(report)}", QUIET))
+        yield from _steps(report)
         yield line((f"  fork {report.run_id} of run {report.origin_run_id}", QUIET))
         yield line((f"  compare them: agent-replay diff {report.origin_run_id} {report.run_id}", QUIET))
     else:
         yield line((f"  run {report.run_id}", QUIET))
     if report.fences:
         yield line((f"  fences: {', '.join(report.fences)}", QUIET))
+
+
+def _entrance(report: ContinuedReport) -> str:
+    if report.entered == JUMP:
+        return f"entered at checkpoint {report.entered_name!r}, step {report.entered_step}"
+    return f"replayed from the beginning: {report.not_jumped}" if report.not_jumped else "replayed from the beginning"
+
+
+def _steps(report: ContinuedReport) -> Iterator[Text]:
+    """Yield a line for each way in which steps came about, with the steps."""
+    for how in How:
+        numbers = [one.step for one in report.steps if one.how is how]
+        if numbers:
+            changed = [one.step for one in report.steps if one.how is how and one.request_edited]
+            note = f", the request of {_ranges(changed)} edited" if changed else ""
+            yield line((f"  {how.value.replace('_', ' ')}: {_ranges(numbers)}{note}", QUIET))
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """Return rising numbers as ranges: `1-4, 7`; many of them cut short."""
+    found: list[list[int]] = []
+    for number in numbers:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
+        else:
+            found.append([number, number])
+    told = [f"{first}-{last}" if first != last else str(first) for first, last in found]
+    return ", ".join(told[:_MOST_RANGES]) + (f", ... ({len(told)} ranges)" if len(told) > _MOST_RANGES else "")

@@ -20,6 +20,7 @@ from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.export.unsealed import load_run
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.model import AnswerSource, Kind
+from otel_agent_replay.replay.continued_report import ContinuedStatus
 from otel_agent_replay.replay.continued_runs import ContinuedRuns
 from otel_agent_replay.replay.fork import ForkPlan, PreparedFork
 from otel_agent_replay.replay.runs import ReplayRuns
@@ -135,6 +136,31 @@ def test_forking_at_every_step_of_a_twenty_step_run_reproduces_the_prefix_exactl
     seal(runtime.settings.lake)
     after = contents(runtime.settings.lake)
     assert {path: after[path] for path in before} == before
+
+
+def test_a_fork_jumps_from_the_last_checkpoint_and_is_the_same_fork(runtime, world):
+    """Forked at every step: entered at the checkpoint before it, it asks and keeps what a fast-forward does."""
+    origin = recorded(runtime, desk_agents.enterable)
+    for at in range(1, 21):
+        seen = []
+        for jumps in (True, False):
+            asked = len(world.models)
+            plan = ForkPlan.from_arguments(at, settings=["model=new"], jumps=jumps, read=str)
+            fork, report, error = forked(runtime, origin, plan, desk_agents.enterable)
+            assert error is None
+            assert (report.status, report.steps_shared) == (ContinuedStatus.FINISHED, at - 1)
+            point = (at - 1) // 5 * 5
+            if jumps and point:
+                assert (report.entered, report.entered_step, report.entered_name) == ("jump", point, "round")
+            else:
+                assert (report.entered, report.not_jumped == "--no-jump") == ("fast-forward", not jumps)
+                point = 0
+            told = [str(step.how) for step in report.steps]
+            assert told[:point] == ["skipped"] * point
+            assert told[point : at - 1] == ["replayed"] * (at - 1 - point)
+            assert set(told[at - 1 :]) <= {"live", "replayed"}
+            seen.append((world.models[asked:], [facts(node) for node in fork.nodes], told[at - 1 :]))
+        assert seen[0] == seen[1]
 
 
 def test_a_fork_shares_its_prefix_and_copies_nothing(runtime, world):

@@ -9,6 +9,7 @@ GOLDEN = [
     "AwaitingPerson",
     "CannotJudge",
     "CaptureLevel",
+    "Checkpoint",
     "ConfigurationError",
     "CrossingRefused",
     "EffectInDoubt",
@@ -37,8 +38,8 @@ GOLDEN = [
     "step",
     "suspend",
     "tool",
-    "versions",
     "user_turn",
+    "versions",
 ]
 
 

@@ -46,11 +46,8 @@ def route(text: str) -> str:
     return "refund" if text else "wait"
 
 
-@replay.agent(name="long")
-def long(order: str) -> list:
-    """Make twenty steps: four rounds of model, read, decision, pure tool and checkpoint."""
-    said = []
-    for number in range(4):
+def rounds(order: str, said: list, first: int) -> list:
+    for number in range(first, 4):
         with replay.step("round", number=number):
             today = dt.date.today().isoformat()
             said.append(ask(f"{order} round {number} on {today}, ticket {random.randint(1, 10**6)}"))
@@ -59,6 +56,23 @@ def long(order: str) -> list:
             said.append(count(said[-1]))
             replay.checkpoint("round", {"said": list(said)}, resumable=True)
     return said
+
+
+@replay.agent(name="long")
+def long(order: str) -> list:
+    """Make twenty steps: four rounds of model, read, decision, pure tool and checkpoint."""
+    return rounds(order, [], 0)
+
+
+def from_round(checkpoint: replay.Checkpoint, order: str) -> list:
+    said = checkpoint.state["said"]
+    return rounds(order, said, len(said) // 3)
+
+
+@replay.agent(name="enterable", enter=from_round)
+def enterable(order: str) -> list:
+    """Make the same twenty steps, and say how to go on from a checkpoint."""
+    return rounds(order, [], 0)
 
 
 @replay.agent(name="writer")
@@ -79,4 +93,4 @@ def writer(order: str) -> str:
 
 if __name__ == "__main__":
     replay.configure()
-    {"long": long, "writer": writer}[sys.argv[1]]("17")
+    {"long": long, "enterable": enterable, "writer": writer}[sys.argv[1]]("17")
