@@ -249,6 +249,21 @@ def test_an_approval_is_spent_once_by_two_attempts(theatre, world, point):
     assert statuses == ["spent"]
 
 
+@pytest.mark.parametrize("point", ["before:3", "during:4", "after:3", "after:5"])
+def test_an_approval_of_before_the_ledger_is_held_and_spent_in_it(stage, world, tmp_path, point):
+    """Recorded without a ledger, then resumed with one: it takes the approval over, and knows the call that spent it."""
+    theatre = Theatre(stage, world, tmp_path, ledger="")
+    theatre.record("approved", "x", True, kill_at=point)
+    scene = theatre.resume("approved", theatre.run().run, "x", True)
+    assert "approv" in scene.result[-1]
+    (approval,) = theatre.book().approvals(theatre.run().run.run_id)
+    assert (approval.status, approval.action, approval.by, approval.step) == ("spent", "pay", "ana", 1)
+    (key,) = world.keys['/paid {"order":"x","cents":5}']
+    assert approval.spent_key == key
+    assert world.done['/paid {"order":"x","cents":5}'] == 1
+    replayed(theatre, "approved", "x", True)
+
+
 @pytest.mark.parametrize(("cents", "approved"), [(5, 0), (5, 6), (6, 5)])
 def test_no_approval_or_one_of_other_arguments_lets_nothing_pass(theatre, world, cents, approved):
     """A tool that needs approval is not called without one of exactly its arguments."""

@@ -16,6 +16,7 @@ GOLDEN = [
     "EffectRunning",
     "FenceViolation",
     "FingerprintChanged",
+    "KeyReused",
     "LeaseLost",
     "LedgerError",
     "NotHappened",
