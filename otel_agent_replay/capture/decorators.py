@@ -125,9 +125,9 @@ def tool(
 ) -> Any:
     """Declare a tool. `side_effect` is none, read, write or external (the default: the safest guess).
 
-    `idempotency_key` is the name of a parameter that holds it, or a function of the call's arguments; with a ledger, one
-    that is used again with other arguments raises KeyReused, unless the first call failed. A tool with a
-    parameter named `idempotency_key` of its own that the caller leaves out is given one, the same at each attempt.
+    `idempotency_key` is the name of a parameter that holds it, or a function of the call's arguments. With a ledger,
+    one that is used again with other arguments raises KeyReused, unless the first call failed. A tool with a parameter
+    named `idempotency_key` of its own that the caller leaves out is given one, the same at each attempt.
     `recover` is called with the arguments and `idempotency_key=` when an attempt died in the middle of a call: it
     returns the call's result or raises `NotHappened`. `dry_run` rehearses the call, with the same arguments, where
     forks and re-runs may not let it happen. With `approval` no call passes without an approval of exactly its

@@ -251,7 +251,7 @@ def test_an_approval_is_spent_once_by_two_attempts(theatre, world, point):
 
 @pytest.mark.parametrize("point", ["before:3", "during:4", "after:3", "after:5"])
 def test_an_approval_of_before_the_ledger_is_held_and_spent_in_it(stage, world, tmp_path, point):
-    """Recorded without a ledger, then resumed with one: it takes the approval over, and knows the call that spent it."""
+    """Recorded without a ledger, then resumed with one: it takes the approval over, and knows who spent it."""
     theatre = Theatre(stage, world, tmp_path, ledger="")
     theatre.record("approved", "x", True, kill_at=point)
     scene = theatre.resume("approved", theatre.run().run, "x", True)
