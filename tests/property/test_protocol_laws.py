@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from otel_agent_replay import semconv
-from otel_agent_replay.protocols import PROTOCOLS, split_request
+from otel_agent_replay.protocols import PROTOCOLS, reduce_chunks, split_request
 from otel_agent_replay.protocols.json_text import parse_object
 from tests.support.protocol_bodies import any_stream
 
@@ -48,7 +48,7 @@ OBJECTS = st.dictionaries(KEYS, VALUES, max_size=4)
 @given(any_stream())
 def test_a_fold_keeps_every_fragment(stream):
     """Text and arguments are the fragments in order, by index, whatever their mixture."""
-    folded = PROTOCOLS[stream.name].fold(stream.body, "text/event-stream", 200)
+    folded = PROTOCOLS[stream.name].fold(stream.body, stream.media_type, 200)
     assert (folded.complete, folded.text) == (True, stream.text)
     assert [call.arguments_raw for call in folded.tool_calls] == stream.arguments
 
@@ -57,7 +57,7 @@ def test_a_fold_keeps_every_fragment(stream):
 def test_a_cut_stream_is_never_complete_text_beyond_what_came(stream, point):
     """A body cut anywhere gives a prefix of the text, and says that it was cut unless its end had come."""
     body = stream.body[: point % (len(stream.body) + 1)]
-    folded = PROTOCOLS[stream.name].fold(body, "text/event-stream", 200)
+    folded = PROTOCOLS[stream.name].fold(body, stream.media_type, 200)
     assert stream.text.startswith(folded.text)
     if folded.finish_reason is None:
         assert not folded.complete
@@ -70,8 +70,8 @@ def test_facts_say_what_the_fold_says(stream, point):
     body = stream.body[: point % (len(stream.body) + 1)] if point % 2 else stream.body
     protocol = PROTOCOLS[stream.name]
     folded, facts = (
-        protocol.fold(body, "text/event-stream", 200),
-        protocol.response_facts(body, "text/event-stream", 200),
+        protocol.fold(body, stream.media_type, 200),
+        protocol.response_facts(body, stream.media_type, 200),
     )
     assert facts.get(semconv.RESPONSE_ID) == folded.response_id
     assert facts.get(semconv.RESPONSE_MODEL) == folded.model
@@ -79,15 +79,29 @@ def test_facts_say_what_the_fold_says(stream, point):
     assert facts.get(semconv.ERROR_TYPE) == (folded.error.type if folded.error else None)
 
 
+@given(any_stream(), st.lists(st.integers(0, 10**6), max_size=12))
+def test_any_cutting_of_a_stream_reduces_to_the_same(stream, points):
+    """However the network cuts a body, also inside characters and marks, the answer is that of the whole body."""
+    body, protocol = stream.body, PROTOCOLS[stream.name]
+    edges = [0, *sorted(point % (len(body) + 1) for point in points), len(body)]
+    chunks = [body[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    whole = protocol.fold(body, stream.media_type, 200)
+    assert reduce_chunks(protocol, chunks, stream.media_type, 200) == whole
+    single = [body[at : at + 1] for at in range(len(body))]
+    assert reduce_chunks(protocol, single, stream.media_type, 200) == whole
+
+
 @given(NAMES, st.lists(OBJECTS, max_size=3), st.sampled_from([200, 400, 500]))
 @settings(max_examples=300)
 def test_no_stream_raises(name, events, status):
     """Whatever objects a stream carries, it folds to values that can be written as UTF-8 JSON."""
-    body = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
     protocol = PROTOCOLS[name]
-    folded = protocol.fold(body, "text/event-stream", status)
-    json.dumps([folded.output_messages, folded.problems, folded.text], ensure_ascii=False).encode()
-    protocol.response_facts(body, "text/event-stream", status)
+    for media_type, frame in (("text/event-stream", b"data: %s\n\n"), ("application/x-ndjson", b"%s\n")):
+        body = b"".join(frame % json.dumps(event).encode() for event in events)
+        folded = protocol.fold(body, media_type, status)
+        json.dumps([folded.output_messages, folded.problems, folded.text], ensure_ascii=False).encode()
+        facts = protocol.response_facts(body, media_type, status)
+        json.dumps(list(facts.values()), ensure_ascii=False).encode()
 
 
 @given(NAMES, OBJECTS | VALUES, st.sampled_from([200, 400, 500]))

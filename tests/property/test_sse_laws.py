@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agent_replay.protocols import PROTOCOLS, SseEvent, events_of
-from tests.support.protocol_bodies import any_stream
+from tests.support.protocol_bodies import any_event_stream
 
 LINE_ENDS = st.sampled_from([b"\n", b"\r", b"\r\n"])
 TEXT = st.text(st.characters(exclude_characters="\r\n", exclude_categories=("Cs",)), max_size=20)
@@ -49,7 +49,7 @@ def test_data_comes_back_as_it_was_sent(texts, end):
         assert list(events_of(body)) == [SseEvent(data=text) for text in texts]
 
 
-@given(any_stream(), st.lists(st.integers(0, 10**6), max_size=12))
+@given(any_event_stream(), st.lists(st.integers(0, 10**6), max_size=12))
 def test_any_cutting_gives_the_same_fold(stream, points):
     """The events of any cutting fold to what the whole body folds to, for every protocol."""
     protocol = PROTOCOLS[stream.name]

@@ -19,6 +19,7 @@ class StreamBody(NamedTuple):
     body: bytes
     text: str
     arguments: list[str]
+    media_type: str = "text/event-stream"
 
 
 def framed(events: list[dict[str, Any]], *, named: bool, end: bytes, ascii_only: bool) -> bytes:
@@ -100,5 +101,80 @@ def anthropic_stream(draw: Any) -> StreamBody:
     return StreamBody("anthropic.messages", body, "".join(texts), ["".join(call) for call in calls])
 
 
+@st.composite
+def cohere_stream(draw: Any) -> StreamBody:
+    texts, calls = draw(_content())
+    events: list[dict[str, Any]] = [{"id": "c", "type": "message-start", "delta": {"message": {"role": "assistant"}}}]
+    start = {"message": {"content": {"type": "text", "text": ""}}}
+    events.append({"type": "content-start", "index": 0, "delta": start})
+    events += [
+        {"type": "content-delta", "index": 0, "delta": {"message": {"content": {"text": text}}}} for text in texts
+    ]
+    for index, call in enumerate(calls):
+        begun = {"id": f"f_{index}", "type": "function", "function": {"name": "f", "arguments": ""}}
+        events.append({"type": "tool-call-start", "index": index, "delta": {"message": {"tool_calls": begun}}})
+        events += [
+            {"type": "tool-call-delta", "index": index,
+             "delta": {"message": {"tool_calls": {"function": {"arguments": piece}}}}}
+            for piece in call
+        ]  # fmt: skip
+    usage = {"billed_units": {"input_tokens": 1, "output_tokens": 2}, "tokens": {"input_tokens": 9}}
+    events.append({"type": "message-end", "delta": {"finish_reason": "COMPLETE", "usage": usage}})
+    body = framed(events, named=True, end=draw(ENDS), ascii_only=draw(st.booleans()))
+    return StreamBody("cohere.chat", body, "".join(texts), ["".join(call) for call in calls])
+
+
+@st.composite
+def completions_stream(draw: Any) -> StreamBody:
+    texts = draw(FRAGMENTS)
+    chunks = [{"id": "c", "model": "m", "choices": [{"index": 0, "text": text}]} for text in texts]
+    chunks.append({"id": "c", "model": "m", "choices": [{"index": 0, "text": "", "finish_reason": "length"}]})
+    end = draw(ENDS)
+    body = framed(chunks, named=False, end=end, ascii_only=draw(st.booleans())) + b"data: [DONE]" + end + end
+    return StreamBody("openai.completions", body, "".join(texts), [])
+
+
+ARGUMENTS = st.builds(
+    json.dumps,
+    st.dictionaries(FRAGMENT, FRAGMENT | st.floats(allow_nan=False, allow_infinity=False), max_size=3),
+    ensure_ascii=st.booleans(),
+    separators=st.sampled_from([(",", ":"), (", ", " : ")]),
+)
+
+
+@st.composite
+def ollama_stream(draw: Any) -> StreamBody:
+    """Lines of `/api/chat`. Arguments are objects, whose spelling is kept."""
+    texts, calls = draw(FRAGMENTS), draw(st.lists(ARGUMENTS, max_size=3))
+    lines = [
+        json.dumps({"model": "m", "message": {"role": "assistant", "content": text}, "done": False}) for text in texts
+    ]
+    before = (
+        '{"model":"m","done":false,"message":{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":'
+    )
+    lines += [before + call + "}}]}}" for call in calls]
+    lines.append('{"model":"m","message":{},"done":true,"done_reason":"stop","prompt_eval_count":3,"eval_count":4}')
+    end = draw(st.sampled_from(["\n", "\r\n", "\n\n"]))
+    body = "".join(line + end for line in lines).encode()
+    return StreamBody("ollama.chat", body, "".join(texts), calls, "application/x-ndjson")
+
+
+@st.composite
+def cohere_v1_stream(draw: Any) -> StreamBody:
+    texts, calls = draw(FRAGMENTS), draw(st.lists(ARGUMENTS, max_size=2))
+    lines = ['{"event_type":"stream-start","generation_id":"g"}']
+    lines += [json.dumps({"event_type": "text-generation", "text": text}) for text in texts]
+    made = ",".join('{"name":"f","parameters":' + call + "}" for call in calls)
+    end = '{"event_type":"stream-end","finish_reason":"COMPLETE","response":{"generation_id":"g","text":'
+    lines.append(end + json.dumps("".join(texts)) + ',"tool_calls":[' + made + "]}}")
+    body = "".join(line + "\n" for line in lines).encode()
+    return StreamBody("cohere.chat_v1", body, "".join(texts), calls, "application/stream+json")
+
+
+def any_event_stream() -> st.SearchStrategy[StreamBody]:
+    """A stream that is framed as server-sent events."""
+    return st.one_of(chat_stream(), responses_stream(), anthropic_stream(), cohere_stream(), completions_stream())
+
+
 def any_stream() -> st.SearchStrategy[StreamBody]:
-    return st.one_of(chat_stream(), responses_stream(), anthropic_stream())
+    return st.one_of(any_event_stream(), ollama_stream(), cohere_v1_stream())

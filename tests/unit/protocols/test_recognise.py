@@ -35,6 +35,54 @@ def test_a_model_call_is_recognised_whatever_the_host(url, body, name, provider)
     assert (protocol.provider(url), protocol.operation) == (provider, "chat")
 
 
+OLLAMA = "http://127.0.0.1:11434/api"
+PROMPT = b'{"model":"m","prompt":"hi"}'
+
+
+@pytest.mark.parametrize(
+    ("url", "body", "name", "provider"),
+    [
+        ("https://api.cohere.com/v2/chat", CHAT, "cohere.chat", "cohere"),
+        ("https://api.cohere.ai/v1/chat", b'{"message":"hi"}', "cohere.chat_v1", "cohere"),
+        ("https://api.writer.com/v1/chat", CHAT, "openai.chat_completions", "writer"),
+        (f"{OLLAMA}/chat", CHAT, "ollama.chat", "ollama"),
+        (f"{OLLAMA}/generate", PROMPT, "ollama.generate", "ollama"),
+        ("https://ollama.com/api/chat", CHAT, "ollama.chat", "ollama"),
+        ("https://api.openai.com/v1/completions", PROMPT, "openai.completions", "openai"),
+        ("http://127.0.0.1:8080/v1/completions", PROMPT, "openai.completions", "openai"),
+        ("https://x.openai.azure.com/openai/deployments/d/completions?api-version=1", PROMPT, "openai.completions",
+         "azure.ai.openai"),
+        ("https://api.mistral.ai/v1/fim/completions", PROMPT, "openai.completions", "mistral_ai"),
+        ("https://api.mistral.ai/v1/agents/completions", CHAT, "openai.chat_completions", "mistral_ai"),
+        ("https://api.mistral.ai/v1/chat/completions#stream", CHAT, "openai.chat_completions", "mistral_ai"),
+        ("https://router.huggingface.co/novita/v3/openai/chat/completions", CHAT, "openai.chat_completions",
+         "huggingface"),
+        ("https://a-b.snowflakecomputing.com/api/v2/cortex/v1/chat/completions", CHAT, "openai.chat_completions",
+         "snowflake"),
+    ],
+)  # fmt: skip
+def test_other_protocols_share_endings_and_are_told_apart_by_the_body(url, body, name, provider):
+    """`/chat` and `/completions` are spoken in several ways: the members of the request decide."""
+    protocol = recognise("POST", url, [], body)
+    assert protocol is PROTOCOLS[name]
+    assert protocol.provider(url) == provider
+
+
+@pytest.mark.parametrize(
+    ("url", "body"),
+    [
+        ("https://app.example/api/chat", b'{"messages":[{"role":"user","parts":[]}]}'),
+        ("https://app.example/api/generate", b'{"prompt":"an image"}'),
+        ("https://chat.example/v1/chat", b'{"text":"hi"}'),
+        ("https://chat.example/v2/chat", b'{"text":"hi"}'),
+        ("https://forms.example/completions", b'{"course":7}'),
+    ],
+)
+def test_an_applications_own_paths_are_not_a_providers(url, body):
+    """`/api/chat` without a model, or a body of another shape, is the application's own."""
+    assert recognise("POST", url, [], body) is None
+
+
 @pytest.mark.parametrize(
     ("method", "url", "body"),
     [
