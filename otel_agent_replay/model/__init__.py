@@ -40,6 +40,7 @@ from otel_agent_replay.model.span import (
     SpanLink,
     make_span,
 )
+from otel_agent_replay.model.wire_exchange import WireExchange
 
 __all__ = [
     "CLIENT_STRAND",
@@ -82,6 +83,7 @@ __all__ = [
     "SpanEvent",
     "SpanLink",
     "Versions",
+    "WireExchange",
     "digest_of",
     "format_run_id",
     "make_call",

@@ -11,6 +11,7 @@ recorded them.
 
 from otel_agent_replay.protocols.anthropic_messages import ANTHROPIC_MESSAGES
 from otel_agent_replay.protocols.cost import cost_usd
+from otel_agent_replay.protocols.event_stream import EventStreamParser, Frame, frames_of
 from otel_agent_replay.protocols.folded import (
     Folded,
     Message,
@@ -20,23 +21,29 @@ from otel_agent_replay.protocols.folded import (
     ToolCall,
     Usage,
 )
+from otel_agent_replay.protocols.message_json import MESSAGE_KEYS, message_json
+from otel_agent_replay.protocols.names import protocol_named
 from otel_agent_replay.protocols.openai_chat import OPENAI_CHAT
 from otel_agent_replay.protocols.openai_responses import OPENAI_RESPONSES
 from otel_agent_replay.protocols.pieces import split_request
 from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.recognise import PROTOCOLS, recognise
+from otel_agent_replay.protocols.recognise_answer import framed_by_lines, recognise_answer, recognise_object
 from otel_agent_replay.protocols.reduction import Reduction, reduce_chunks
 from otel_agent_replay.protocols.sse import SseEvent, SseParser, events_of
 from otel_agent_replay.protocols.stream import EventReducer, ObjectStream
 
 __all__ = [
     "ANTHROPIC_MESSAGES",
+    "MESSAGE_KEYS",
     "OPENAI_CHAT",
     "OPENAI_RESPONSES",
     "PROTOCOLS",
     "EventReducer",
+    "EventStreamParser",
     "Facts",
     "Folded",
+    "Frame",
     "Message",
     "ObjectStream",
     "Part",
@@ -50,7 +57,13 @@ __all__ = [
     "Usage",
     "cost_usd",
     "events_of",
+    "framed_by_lines",
+    "frames_of",
+    "message_json",
+    "protocol_named",
     "recognise",
+    "recognise_answer",
+    "recognise_object",
     "reduce_chunks",
     "split_request",
 ]

@@ -13,6 +13,7 @@ from typing import Any
 TOO_DEEP = '"(nested too deeply to be written)"'
 """What `compact` gives for a value that the standard parser could read but not write."""
 
+_decoded = json.JSONDecoder().raw_decode  # what `json.loads` comes to for a text without spaces around it
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -23,6 +24,13 @@ def text_of(body: bytes) -> str:
 
 def parse(text: str | bytes) -> Any:
     """The value, or None when `text` is not JSON (or is `null`, or is nested beyond what the parser takes)."""
+    if isinstance(text, str):
+        try:
+            value, end = _decoded(text)
+        except (ValueError, RecursionError):
+            end = -1
+        if end == len(text):
+            return value
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -86,7 +94,7 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-def has_surrogate_escape(body: bytes) -> bool:
+def has_surrogate_escape(body: bytes | bytearray) -> bool:
     r"""Whether a `\ud8..` to `\udf..` escape may be in `body`: the only way a surrogate gets into parsed text."""
     return b"\\ud" in body or b"\\uD" in body
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _DECIDES = 64  # bytes; as many as `Protocol.framing` looks at
 _ESCAPE = len(rb"\ud") - 1  # bytes of an escape that may lie before a cut
+_WATCHED = 8192  # bytes; small pieces are looked through together
 
 
 class Reduction:
@@ -36,12 +37,15 @@ class Reduction:
         self._decided = False
         self._stream: ObjectStream | None = None
         self._reducer: EventReducer | None = None
-        self._tail = b""
+        self._unwatched = bytearray()
         self._surrogates = False
 
     def feed(self, chunk: bytes) -> None:
         """Take the next piece of the body, of any size."""
-        self._watch(chunk)
+        if not self._surrogates:
+            self._unwatched += chunk
+            if len(self._unwatched) > _WATCHED:
+                self._watch()
         if self._decided:
             self._take(chunk)
             return
@@ -59,6 +63,7 @@ class Reduction:
             for name, value in self._stream.close():
                 self._reducer.add(name, value)
             folded = self._reducer.result(ended=self._stream.done, problems=self._stream.problems)
+        self._watch()
         return without_surrogates(folded) if self._surrogates else folded
 
     def _decide(self) -> None:
@@ -78,10 +83,9 @@ class Reduction:
         for name, value in self._stream.feed(chunk):
             add(name, value)
 
-    def _watch(self, chunk: bytes) -> None:
-        if not self._surrogates:
-            self._surrogates = has_surrogate_escape(self._tail + chunk if self._tail else chunk)
-            self._tail = (self._tail + chunk[-_ESCAPE:])[-_ESCAPE:]
+    def _watch(self) -> None:
+        self._surrogates = self._surrogates or has_surrogate_escape(self._unwatched)
+        del self._unwatched[:-_ESCAPE]
 
 
 def reduce_chunks(protocol: Protocol, chunks: Iterable[bytes], media_type: str, status: int) -> Folded:

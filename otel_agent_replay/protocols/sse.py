@@ -12,17 +12,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class SseEvent:
+class SseEvent(NamedTuple):
     """One event. `type` is "message" unless named; `id` is the last id seen; `retry` milliseconds, where it is set.
 
-    `ended` is False for an event that the body left open; `valid` is False when its bytes were not UTF-8.
+    `ended` is False for an event that the body left open; `valid` is False when its bytes were not UTF-8. A tuple,
+    because a stream has many.
     """
 
     data: str
@@ -59,7 +59,9 @@ class SseParser:
                 self._open_line.append(chunk)
             return []
         self._after_cr = chunk.endswith(b"\r")
-        lines = _LINE_END.split(b"".join((*self._open_line, chunk)))
+        if self._open_line:
+            chunk = b"".join((*self._open_line, chunk))
+        lines = _LINE_END.split(chunk) if b"\r" in chunk else chunk.split(b"\n")
         rest = lines.pop()
         self._open_line = [rest] if rest else []
         return [event for line in lines if (event := self._line(line)) is not None]
@@ -78,6 +80,10 @@ class SseParser:
             line = line.removeprefix(_BOM)
         if not line:
             return self._dispatch(ended=True) if self._fields else None
+        if line.startswith(b"data: "):  # nearly every line of a provider
+            self._fields += 1
+            self._data.append(line[6:])
+            return None
         if line[:1] == b":":
             self.comments += 1
             return None
@@ -100,12 +106,12 @@ class SseParser:
         if not data:
             self.dataless += 1
             return None
-        raw = b"\n".join(data)
+        raw = data[0] if len(data) == 1 else b"\n".join(data)
         try:
             text, valid = raw.decode("utf-8"), True
         except UnicodeDecodeError:
             text, valid = raw.decode("utf-8", "replace"), False
-        kind = name.decode("utf-8", "replace") or "message"
+        kind = name.decode("utf-8", "replace") if name else "message"
         return SseEvent(text, kind, self._id, retry, ended, valid)
 
 

@@ -6,7 +6,7 @@ The one place that knows `[DONE]`, blank data and broken events.
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from otel_agent_replay.protocols.folded import Folded
@@ -17,6 +17,10 @@ DONE = "[DONE]"
 
 NamedObject = tuple[str, dict[str, Any]]
 """One event: its name ("message" where the framing gives none) and its JSON object."""
+
+
+Reader = Callable[[str, dict[str, Any]], dict[str, Any]]
+"""From the text of an object and its value to the object that a reducer gets."""
 
 
 class ObjectStream(typing.Protocol):
@@ -54,17 +58,19 @@ def is_stream(body: bytes, media_type: str) -> bool:
 
 
 class JsonStream:
-    """Server-sent events whose data are JSON objects; see `ObjectStream`."""
+    """Server-sent events whose data are JSON objects; see `ObjectStream`. `read` may put their text into an object."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Reader | None = None) -> None:
         self.done = False
         self.problems: list[str] = []
+        self._read = read
         self._parser = SseParser()
         self._number = 0
 
-    def feed(self, chunk: bytes) -> Iterator[NamedObject]:
+    def feed(self, chunk: bytes) -> Iterable[NamedObject]:
         """See `ObjectStream`."""
-        return self._objects(self._parser.feed(chunk))
+        events = self._parser.feed(chunk)
+        return self._objects(events) if events else ()
 
     def close(self) -> Iterator[NamedObject]:
         """See `ObjectStream`."""
@@ -83,7 +89,7 @@ class JsonStream:
                 self.problems.append(f"event {self._number} is not UTF-8")
             value = parse(data)
             if isinstance(value, dict):
-                yield event.type, value
+                yield event.type, value if self._read is None else self._read(data, value)
             elif not event.ended:
                 self.problems.append(f"event {self._number} is cut: {data[-60:]!r}")
             else:
