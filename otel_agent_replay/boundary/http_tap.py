@@ -19,6 +19,7 @@ from otel_agent_replay.boundary.http_call import SentRequest, call_of, header, m
 from otel_agent_replay.boundary.http_coding import Masked, codings_of, masked
 from otel_agent_replay.boundary.http_faults import report
 from otel_agent_replay.model import (
+    STREAM_TYPES,
     AttributeValue,
     Chunk,
     FailurePhase,
@@ -33,7 +34,7 @@ from otel_agent_replay.protocols.protocol import Protocol
 
 _clock = time.perf_counter_ns  # bound at import: our own clock reads are never recorded
 
-PART_OF_STREAM = 1 << 20  # bytes of an event stream held before a part is handed over
+PART_OF_STREAM = 1 << 20  # bytes of a stream held before a part is handed over
 PART_OF_BODY = 16 << 20  # the same for any other body: it is one document, better whole
 PART_AFTER_NS = 10_000_000_000  # an event stream that is slow but long is handed over in parts too
 OVERLAP = 8 << 10  # bytes held back from a part, so that a secret split over two parts is seen whole
@@ -115,7 +116,7 @@ class ResponseTap:
             self._codings = codings_of(headers)
             if self._codings:
                 self._limit = MOST_PACKED
-            elif self._media_type == MediaType.EVENT_STREAM.value:
+            elif self._media_type in STREAM_TYPES:
                 self._limit = PART_OF_STREAM
                 self._part_due = _clock() + PART_AFTER_NS
         except Exception as error:
@@ -229,7 +230,7 @@ class ResponseTap:
         facts: dict[str, AttributeValue] = {semconv.HTTP_STATUS: head.status}
         if protocol is None:
             return facts
-        if self._media_type == MediaType.EVENT_STREAM.value and self._times:
+        if self._media_type in STREAM_TYPES and self._times:
             facts[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = self._times[0] / 1e9
         found = protocol.response_facts(self._first + plain, self._media_type, head.status)
         facts.update(found)

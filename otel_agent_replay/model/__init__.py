@@ -28,7 +28,7 @@ from otel_agent_replay.model.identity import (
 )
 from otel_agent_replay.model.kinds import AnswerSource, CaptureLevel, EdgeBasis, Fidelity, Kind, SideEffect
 from otel_agent_replay.model.loss import Loss, LossReason
-from otel_agent_replay.model.payload import EMPTY_DIGEST, MediaType, Payload, digest_of
+from otel_agent_replay.model.payload import EMPTY_DIGEST, STREAM_TYPES, MediaType, Payload, digest_of
 from otel_agent_replay.model.recorded import CLIENT_STRAND, THREAD_END, Node, Read, RecordedRun, RecordedSpan, make_node
 from otel_agent_replay.model.run import Attempt, Coverage, CoverageEntry, Run, RunStatus, Versions
 from otel_agent_replay.model.span import (
@@ -45,6 +45,7 @@ from otel_agent_replay.model.wire_exchange import WireExchange
 __all__ = [
     "CLIENT_STRAND",
     "EMPTY_DIGEST",
+    "STREAM_TYPES",
     "THREAD_END",
     "AnswerSource",
     "Approval",

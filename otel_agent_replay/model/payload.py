@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 _sha256 = hashlib.sha256
 _new_tuple = tuple.__new__
@@ -28,6 +28,17 @@ class MediaType(str, enum.Enum):
 
     def __str__(self) -> str:
         return str(self.value)
+
+
+STREAM_TYPES: Final = (
+    MediaType.EVENT_STREAM.value,
+    "application/x-ndjson",
+    "application/ndjson",
+    "application/jsonl",
+    "application/json-seq",
+    "application/stream+json",
+)
+"""Media types of texts that come piece by piece, as they are made: events or lines of JSON."""
 
 
 class Payload(NamedTuple):

@@ -10,6 +10,7 @@ import re
 import urllib.parse
 from collections.abc import Callable, Iterator, Sequence
 
+from otel_agent_replay.model import STREAM_TYPES
 from otel_agent_replay.payload import stream_text
 from otel_agent_replay.payload.credentials import is_query_name
 from otel_agent_replay.payload.masks import Edit, hash_of, is_mask, mask_of
@@ -17,7 +18,6 @@ from otel_agent_replay.payload.rule_hits import Hit, RuleSet, replacement
 
 Find = Callable[[bytes], list[tuple[int, int]]]
 
-_STREAMS = ("text/event-stream", "application/x-ndjson", "application/jsonl", "application/json-seq")
 _FORM = "application/x-www-form-urlencoded"
 _TEXTS = ("text/", "xml", "javascript", "yaml", "graphql")
 _FIELD = re.compile(r"([^=&]+)=([^&]*)")
@@ -35,12 +35,12 @@ class BodyRules:
     @staticmethod
     def needs_reading(media_type: str) -> bool:
         """Return whether such a body needs more than the search for credentials, rules apart: a form or a stream."""
-        return media_type.startswith(_STREAMS) or media_type.startswith(_FORM)
+        return media_type.startswith((*STREAM_TYPES, _FORM))
 
     def edits(self, data: bytes, media_type: str, find: Find, *, typed: bool) -> list[Edit]:
         """Return the edits of one pass; `find` gives the ranges of credentials in any bytes."""
         essence = media_type.partition(";")[0].strip().lower()
-        if essence in _STREAMS:
+        if essence in STREAM_TYPES:
             needed = bool(self._rules) or any(find(text) for text in stream_text.rough(data))
             return _edits(data, self._in_stream, find) if needed else []
         if essence == _FORM:

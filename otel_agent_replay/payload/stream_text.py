@@ -13,9 +13,23 @@ from dataclasses import dataclass, field
 
 from otel_agent_replay.payload.json_text import places, unescaped, walk
 
-PIECE_NAMES = frozenset(
-    {"content", "text", "partial_json", "arguments", "delta", "thinking", "reasoning_content", "reasoning", "refusal"}
+_NAMES = (
+    "content",
+    "text",
+    "partial_json",
+    "arguments",
+    "delta",
+    "thinking",
+    "reasoning_content",
+    "reasoning",
+    "refusal",
+    "response",  # Ollama
+    "tool_plan",  # Cohere
+    "parameters",
+    "value",  # Writer
+    "completion",  # Anthropic's older API
 )
+PIECE_NAMES = frozenset(_NAMES)
 """Fields in which providers send pieces of text."""
 
 _INDEX_NAMES = frozenset({"index", "output_index", "content_index", "item_id", "summary_index"})
@@ -84,18 +98,9 @@ def spelled(text: str) -> list[Spelled]:
     return [one for one in texts.values() if len(one.raws) > 1]
 
 
-_FIRST_NAMES = (
-    b"content",
-    b"text",
-    b"partial_json",
-    b"arguments",
-    b"delta",
-    b"thinking",
-    b"reasoning_content",
-    b"refusal",
-)
 _PIECES = tuple(
-    (b'"%s":' % name, re.compile(rb'"%s":\s*"([^"\\]*(?:\\.[^"\\]*)*)"' % name, re.DOTALL)) for name in _FIRST_NAMES
+    (b'"%s":' % name, re.compile(rb'"%s":\s*"([^"\\]*(?:\\.[^"\\]*)*)"' % name, re.DOTALL))
+    for name in (each.encode() for each in _NAMES)
 )
 
 

@@ -120,31 +120,65 @@ def test_a_credential_spelled_over_events_never_survives(data, secret):
     text = f"the key is {secret} ok"
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), min_size=1, max_size=6)))
     pieces = [text[low:high] for low, high in zip([0, *cuts], [*cuts, len(text)])]
-    shape = data.draw(st.sampled_from(["chat", "messages", "responses"]))
-    events = [json.dumps(_event(shape, piece)) for piece in pieces]
-    body = "".join(f"data: {event}\n\n" for event in events).encode()
-    redacted = Redaction.default().body(body, "text/event-stream")
+    shape = data.draw(st.sampled_from(sorted(SHAPES)))
+    media_type, event_of, piece_of = SHAPES[shape]
+    before, after = ("data: ", "\n\n") if media_type == "text/event-stream" else ("", "\n")
+    body = "".join(before + json.dumps(event_of(piece)) + after for piece in pieces).encode()
+    redacted = Redaction.default().body(body, media_type)
     assert len(redacted) == len(body)
-    spelled = "".join(
-        _piece(json.loads(line[6:])) for line in redacted.decode().split("\n") if line.startswith("data: ")
-    )
+    lines = [line.removeprefix(before) for line in redacted.decode().split("\n") if line]
+    spelled = "".join(piece_of(json.loads(line)) for line in lines)
     assert secret not in spelled
     assert spelled.startswith("the key is ")
     assert spelled.endswith(" ok")
 
 
-def _event(shape: str, piece: str) -> dict:
-    if shape == "chat":
-        return {"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {"content": piece}}]}
-    if shape == "messages":
-        return {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": piece}}
-    return {"type": "response.output_text.delta", "item_id": "msg_1", "output_index": 0, "delta": piece}
-
-
-def _piece(event: dict) -> str:
-    if "choices" in event:
-        return event["choices"][0]["delta"]["content"]
-    return event["delta"] if isinstance(event["delta"], str) else event["delta"]["text"]
+SSE, LINES = "text/event-stream", "application/x-ndjson"
+# Of each protocol: its media type, an event with a piece of text, and that piece again.
+SHAPES = {
+    "chat": (
+        SSE,
+        lambda piece: {"id": "chatcmpl-1", "choices": [{"index": 0, "delta": {"content": piece}}]},
+        lambda event: event["choices"][0]["delta"]["content"],
+    ),
+    "reasoning": (
+        SSE,
+        lambda piece: {"choices": [{"index": 0, "delta": {"reasoning": piece}}]},
+        lambda event: event["choices"][0]["delta"]["reasoning"],
+    ),
+    "messages": (
+        SSE,
+        lambda piece: {"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": piece}},
+        lambda event: event["delta"]["text"],
+    ),
+    "responses": (
+        SSE,
+        lambda piece: {"type": "response.output_text.delta", "item_id": "m", "output_index": 0, "delta": piece},
+        lambda event: event["delta"],
+    ),
+    "cohere plan": (
+        SSE,
+        lambda piece: {"type": "tool-plan-delta", "delta": {"message": {"tool_plan": piece}}},
+        lambda event: event["delta"]["message"]["tool_plan"],
+    ),
+    "cohere v1": (
+        "application/stream+json",
+        lambda piece: {"event_type": "text-generation", "text": piece},
+        lambda event: event["text"],
+    ),
+    "completions": (
+        SSE,
+        lambda piece: {"choices": [{"index": 0, "text": piece}]},
+        lambda event: event["choices"][0]["text"],
+    ),
+    "writer": (SSE, lambda piece: {"value": piece}, lambda event: event["value"]),
+    "ollama chat": (
+        LINES,
+        lambda piece: {"model": "m", "message": {"content": piece}, "done": False},
+        lambda event: event["message"]["content"],
+    ),
+    "ollama generate": (LINES, lambda piece: {"model": "m", "response": piece}, lambda event: event["response"]),
+}
 
 
 @given(own.json_values(15), RULES)
