@@ -128,7 +128,7 @@ def protocol(
         with _progress(found, asked) as tell:
             _judge(found, asked, tell)
         _print(found, asked, as_json=as_json)
-        codes.add(_code(found))
+        codes.add(_code(found, asked))
     return 1 if 1 in codes else max(codes)
 
 
@@ -228,8 +228,8 @@ def _print(found: _Found, asked: _Asked, *, as_json: bool) -> None:
     emit_json({**head, "source": found.name, "exchanges": documents, "left_out": left_out}, on_one_line=True)
 
 
-def _code(found: _Found) -> int:
+def _code(found: _Found, asked: _Asked) -> int:
     if not all(judged.same for judged in found.judged):
         return 1
-    unjudged = any(judged.unjudged for judged in found.judged)
+    unjudged = not asked.rechunk and any(judged.unjudged for judged in found.judged)
     return CANNOT_JUDGE if found.unreadable or unjudged or not found.judged else 0
