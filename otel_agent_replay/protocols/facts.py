@@ -9,7 +9,7 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols.address import address_of
-from otel_agent_replay.protocols.folded import Usage
+from otel_agent_replay.protocols.folded import Folded, Usage
 from otel_agent_replay.protocols.json_text import as_text
 from otel_agent_replay.protocols.protocol import Facts
 
@@ -70,16 +70,22 @@ def tools_digest(tools: list[Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def usage_facts(usage: Usage | None, *, cached_apart: bool) -> Facts:
-    """`gen_ai.usage.*`. With `cached_apart` the wire's input tokens leave the cached ones out, so they are added."""
+def usage_facts(usage: Usage | None, *, cached_apart: bool = False, reasoning_apart: bool = False) -> Facts:
+    """`gen_ai.usage.*`.
+
+    With `cached_apart` the wire's input tokens leave the cached ones out, with `reasoning_apart` its output tokens
+    those of the reasoning: so they are added.
+    """
     if usage is None:
         return {}
-    total = usage.input_tokens
+    total, made = usage.input_tokens, usage.output_tokens
     if total is not None and cached_apart:
         total += (usage.cache_read_input_tokens or 0) + (usage.cache_creation_input_tokens or 0)
+    if reasoning_apart and (made is not None or usage.reasoning_tokens is not None):
+        made = (made or 0) + (usage.reasoning_tokens or 0)
     counts = {
         semconv.USAGE_INPUT_TOKENS: total,
-        semconv.USAGE_OUTPUT_TOKENS: usage.output_tokens,
+        semconv.USAGE_OUTPUT_TOKENS: made,
         semconv.USAGE_CACHE_READ_INPUT_TOKENS: usage.cache_read_input_tokens,
         semconv.USAGE_CACHE_WRITE_INPUT_TOKENS: usage.cache_creation_input_tokens,
         semconv.USAGE_REASONING_OUTPUT_TOKENS: usage.reasoning_tokens,
@@ -109,6 +115,18 @@ def response_facts(
     if error_type:
         facts[semconv.ERROR_TYPE] = error_type
     return facts
+
+
+def facts_of(folded: Folded, *, cached_apart: bool = False, reasoning_apart: bool = False) -> Facts:
+    """Facts of an answer that was folded, or of which what carries the facts was folded."""
+    reasons = [message["finish_reason"] for message in folded.output_messages if message.get("finish_reason")]
+    found = response_facts(
+        response_id=folded.response_id,
+        model=folded.model,
+        finish_reasons=reasons,
+        error_type=folded.error.type if folded.error else None,
+    )
+    return found | usage_facts(folded.usage, cached_apart=cached_apart, reasoning_apart=reasoning_apart)
 
 
 def is_number(value: Any) -> bool:

@@ -29,13 +29,21 @@ _CONVERSATIONS = {
     "cohere.chat_v1": "chat_history",
     "ollama.chat": "messages",
     "ollama.generate": "prompt",
+    "google.generate_content": "contents",
+    "google.interactions": "input",
+    "aws.bedrock_converse": "messages",
+    "aws.bedrock_invoke": "messages",
 }
 _WHOLE = {
     "system": "system",
     "instructions": "system",
     "preamble": "system",
+    "systemInstruction": "system",
+    "system_instruction": "system",
     "message": "user",
+    "inputText": "user",
     "tools": "tools",
+    "toolConfig": "tools",
     "functions": "tools",
 }
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_"

@@ -10,7 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from otel_agent_replay.protocols.anthropic_messages import ANTHROPIC_MESSAGES
+from otel_agent_replay.protocols.bedrock_converse import BEDROCK_CONVERSE
+from otel_agent_replay.protocols.bedrock_invoke import BEDROCK_INVOKE
 from otel_agent_replay.protocols.cohere import COHERE_CHAT, COHERE_CHAT_V1
+from otel_agent_replay.protocols.google_generate import GOOGLE_GENERATE_CONTENT
+from otel_agent_replay.protocols.google_interactions import GOOGLE_INTERACTIONS
 from otel_agent_replay.protocols.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
 from otel_agent_replay.protocols.openai_chat import OPENAI_CHAT
 from otel_agent_replay.protocols.openai_completions import OPENAI_COMPLETIONS
@@ -28,10 +32,16 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
         COHERE_CHAT_V1,
         OLLAMA_CHAT,
         OLLAMA_GENERATE,
+        GOOGLE_GENERATE_CONTENT,
+        GOOGLE_INTERACTIONS,
+        BEDROCK_CONVERSE,
+        BEDROCK_INVOKE,
     )
 }
 """Every protocol by its name."""
 
+# The members in which makers of models on Bedrock take what the model is given.
+_INVOKED: Final = (b'"messages"', b'"prompt"', b'"inputText"', b'"message"')
 _Choice = Callable[[str, bytes], "Protocol | None"]
 
 
@@ -83,6 +93,25 @@ def _raw_predict(path: str, body: bytes) -> Protocol | None:
     return _chat(path, body)
 
 
+def _generate_content(path: str, body: bytes) -> Protocol | None:
+    del path
+    return GOOGLE_GENERATE_CONTENT if b'"contents"' in body else None
+
+
+def _interactions(path: str, body: bytes) -> Protocol | None:
+    del path
+    return GOOGLE_INTERACTIONS if b'"input"' in body and _any_in(body, b'"model"', b'"agent"') else None
+
+
+def _converse(path: str, body: bytes) -> Protocol | None:
+    return BEDROCK_CONVERSE if "/model/" in path and b'"messages"' in body else None
+
+
+def _invoke(path: str, body: bytes) -> Protocol | None:
+    """Applications have such endings too, but no model before them."""
+    return BEDROCK_INVOKE if "/model/" in path and _any_in(body, *_INVOKED) else None
+
+
 _CHOICES: Final[tuple[tuple[str, _Choice], ...]] = (
     ("/chat/completions", _chat),
     ("/completions", _completions),
@@ -94,6 +123,13 @@ _CHOICES: Final[tuple[tuple[str, _Choice], ...]] = (
     ("/api/generate", _ollama_generate),
     (":rawPredict", _raw_predict),
     (":streamRawPredict", _raw_predict),
+    (":generateContent", _generate_content),
+    (":streamGenerateContent", _generate_content),
+    ("/interactions", _interactions),
+    ("/converse", _converse),
+    ("/converse-stream", _converse),
+    ("/invoke", _invoke),
+    ("/invoke-with-response-stream", _invoke),
 )
 _ENDINGS: Final = tuple(ending for ending, _ in _CHOICES)
 

@@ -1,0 +1,88 @@
+"""Bedrock's answer streams as named JSON objects: the framing by AWS event streams, and the failures that it carries.
+
+An event frame gives its `:event-type` and its payload. A failure is an event too: an `exception` frame, an `error`
+frame, and a frame whose checksum is wrong or whose payload is no JSON each give an object with `:message-type` in it,
+which no event has; `stream_error` reads them. `done` never comes: these streams have no end mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from otel_agent_replay.protocols.event_stream import MEDIA_TYPE, EventStreamParser, Frame, looks_like_event_stream
+from otel_agent_replay.protocols.folded import ProviderError
+from otel_agent_replay.protocols.json_text import as_count, as_text, parse
+from otel_agent_replay.protocols.provider_error import MALFORMED
+from otel_agent_replay.protocols.stream import JsonStream, NamedObject, ObjectStream, is_stream
+
+MESSAGE_TYPE: Final = ":message-type"
+DAMAGED: Final = "damaged"
+"""The `:message-type` of what could not be read; no server sends it."""
+
+
+class FrameStream:
+    """Binary frames whose payloads are JSON objects; see `stream.ObjectStream`."""
+
+    def __init__(self) -> None:
+        self.done = False
+        self.problems: list[str] = []
+        self._parser = EventStreamParser()
+        self._number = 0
+
+    def feed(self, chunk: bytes) -> Iterator[NamedObject]:
+        """See `ObjectStream`."""
+        return self._objects(self._parser.feed(chunk))
+
+    def close(self) -> Iterator[NamedObject]:
+        """See `ObjectStream`."""
+        return self._objects(self._parser.close())
+
+    def _objects(self, frames: list[Frame]) -> Iterator[NamedObject]:
+        for frame in frames:
+            self._number += 1
+            if frame.cut:
+                self.problems.append(str(frame.problem))
+            elif frame.problem is not None:
+                yield self._damage(frame.problem)
+            else:
+                yield self._event(frame)
+
+    def _event(self, frame: Frame) -> NamedObject:
+        kind = frame.text(MESSAGE_TYPE)
+        value = parse(frame.payload) if frame.payload.strip() else {}
+        if kind == "error":
+            return frame.text(":error-code") or kind, {MESSAGE_TYPE: kind, "message": frame.text(":error-message")}
+        if kind == "exception":
+            found = value if isinstance(value, dict) else {"message": frame.payload.decode("utf-8", "replace")}
+            return frame.text(":exception-type") or kind, {**found, MESSAGE_TYPE: kind}
+        if not isinstance(value, dict):
+            return self._damage(f"frame {self._number} is no JSON object: {frame.payload[:60]!r}")
+        return frame.text(":event-type"), value
+
+    def _damage(self, problem: str) -> NamedObject:
+        self.problems.append(problem)
+        return DAMAGED, {MESSAGE_TYPE: DAMAGED, "message": problem}
+
+
+def is_aws_stream(start: bytes, media_type: str) -> bool:
+    """Whether an answer that begins so is an AWS event stream. As with `is_stream` the bytes decide where they can."""
+    if start[:1] in (b"{", b"["):
+        return looks_like_event_stream(start)
+    return looks_like_event_stream(start) or media_type == MEDIA_TYPE
+
+
+def aws_framing(start: bytes, media_type: str) -> ObjectStream | None:
+    """The framing of a Bedrock answer. Server-sent events are taken too: some recordings and gateways write those."""
+    if is_aws_stream(start, media_type):
+        return FrameStream()
+    return JsonStream() if is_stream(start, media_type) else None
+
+
+def stream_error(name: str, value: dict[str, Any], status: int) -> ProviderError | None:
+    """The failure that an object of these streams tells, None for an event."""
+    kind = value.get(MESSAGE_TYPE)
+    if kind is None:
+        return None
+    found = MALFORMED if kind == DAMAGED else name
+    return ProviderError(found, as_text(value.get("message")), as_count(value.get("originalStatusCode")), status)
