@@ -23,6 +23,18 @@ NOT_KEPT = Payload.of(b'{"$type":"text_only","class":"builtins:dict","text":"<no
 """What stands for a value that could not be taken down at all."""
 
 
+NOT_WHOLE = "the state could not be kept whole"
+MASKED = "something in the state was masked"
+"""Why a state that was taken down cannot be handed back as it was."""
+
+
+def lacking(*parts: Outcome) -> list[str]:
+    """Return why a state that consists of these parts cannot be handed back as it was, as a list of one or none."""
+    if not all(part.round_trips for part in parts):
+        return [NOT_WHOLE]
+    return [] if all(part.exact for part in parts) else [MASKED]
+
+
 def rules_at(session: Session, level: CaptureLevel | None) -> Redaction:
     """Return the rules at a declared level; None: at that of the run."""
     return session.redaction if level is None else session.redaction.at(level)

@@ -12,7 +12,7 @@ from typing import Any
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.http_faults import report
-from otel_agent_replay.boundary.outcomes import NOT_KEPT, value_outcome
+from otel_agent_replay.boundary.outcomes import NOT_KEPT, lacking, value_outcome
 from otel_agent_replay.boundary.session import Session, active_for_call
 from otel_agent_replay.capture.recorder import Recorder
 from otel_agent_replay.capture.scopes import kept_attributes
@@ -35,7 +35,8 @@ def checkpoint(
 
     `resumable` says whether a run may go on from here; it is declared, never guessed. `unsafe_reasons` say why not:
     with one the checkpoint is not resumable, whatever `resumable` says, so that reasons may be given as they are found.
-    Nor is it while a write or external call of this run is in flight that has no idempotency key; that reason is added.
+    Nor is it while a write or external call of this run is in flight that has no idempotency key, nor when `state`
+    could not be kept whole or something in it was masked; that reason is added.
     `budget` is what the run may use in all: `steps`, `tokens`, and whatever else the agent counts. Members of `state`
     named `plan`, `scratchpad`, `variables` and `budget` are columns of their own in the view `checkpoints`.
 
@@ -47,7 +48,7 @@ def checkpoint(
     session, place = here
     name = whole_text(name)
     kept = value_outcome(session, state)
-    reasons = [*unsafe_reasons, *_in_flight(session)]
+    reasons = [*unsafe_reasons, *_in_flight(session), *lacking(kept)]
     facts: dict[str, Any] = {semconv.CHECKPOINT_UNSAFE_REASONS: reasons}
     if budget is not None:
         facts[semconv.CHECKPOINT_BUDGET] = dict(budget)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -17,102 +16,16 @@ from otel_agent_replay.boundary.runs import opening_runs
 from otel_agent_replay.cli.main import main
 from otel_agent_replay.errors import CannotJudge, ConfigurationError, CrossingRefused
 from otel_agent_replay.export.sealer import seal
-from otel_agent_replay.export.unsealed import load_run
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.model import AnswerSource, Kind
-from otel_agent_replay.replay.continued_report import ContinuedStatus
-from otel_agent_replay.replay.continued_runs import ContinuedRuns
 from otel_agent_replay.replay.fork import ForkPlan, PreparedFork
 from otel_agent_replay.replay.runs import ReplayRuns
-from otel_agent_replay.testing.provider import Reply, ScriptedProvider
 from tests.support import desk_agents
+from tests.support.forking import contents, facts, forked, recorded, runtime, world
+
+__all__ = ["runtime", "world"]  # the fixtures
 
 ROOT = Path(__file__).parent.parent.parent
-
-
-class World:
-    """A model that says which request it answers, and a payment service that remembers every write."""
-
-    def __init__(self):
-        self.models, self.writes = [], []
-
-    def model(self, request):
-        body = json.loads(request.body)
-        self.models.append(body)
-        text = f"{body['model']}: {body['messages'][-1]['content'][:20]}"
-        choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
-        return Reply.of_json(
-            {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice], "usage": usage}
-        )
-
-    def pay(self, request):
-        self.writes.append(request.body)
-        return Reply.of_json({"paid": True})
-
-
-@pytest.fixture
-def world(monkeypatch):
-    """Two servers, named in the environment; yields what they were asked."""
-    seen = World()
-    with ScriptedProvider(seen.model) as model, ScriptedProvider(seen.pay) as pay:
-        monkeypatch.setenv("MODEL_URL", model.url)
-        monkeypatch.setenv("PAY_URL", pay.url)
-        yield seen
-
-
-@pytest.fixture
-def runtime(tmp_path):
-    """A recording process."""
-    yield replay.configure(lake=tmp_path / "lake", seal="off")
-    replay.shutdown()
-
-
-def recorded(runtime, agent=desk_agents.long):
-    """Record a run and seal it; return it as the lake has it."""
-    agent("17")
-    runtime.journal.rotate()
-    lake = runtime.settings.lake
-    seal(lake)
-    return Lake(lake).load(Lake(lake).runs(limit=1)[0].run.run_id)
-
-
-def forked(runtime, origin, plan, agent=desk_agents.long):
-    """Fork a run in this process; return the fork, and what came of it (its error, or None)."""
-    reports = []
-    runs = ContinuedRuns(
-        [origin],
-        target=origin.run.run_id,
-        recording=runtime.recording,
-        redaction=runtime.redaction,
-        reload=lambda _: origin,
-        plan=PreparedFork(origin, plan),
-        reported=reports.append,
-    )
-    error = None
-    with opening_runs(runs):
-        try:
-            agent("17")
-        except BaseException as caught:
-            error = caught
-    (report,) = reports
-    return load_run(runtime.settings.lake, report.run_id), report, error
-
-
-def facts(node):
-    """Return what of a node must be the same in a shared prefix."""
-    outcome = node.outcome
-    result = None if outcome is None or outcome.result is None else outcome.result.digest
-    request = None if node.call is None else node.call.digest
-    return node.path, node.kind, node.step, request, result, None if outcome is None else outcome.status
-
-
-def contents(folder):
-    """Return a digest of every file below a folder."""
-    return {
-        path.relative_to(folder): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*.parquet"))
-    }
 
 
 def test_forking_at_every_step_of_a_twenty_step_run_reproduces_the_prefix_exactly(runtime, world):
@@ -136,31 +49,6 @@ def test_forking_at_every_step_of_a_twenty_step_run_reproduces_the_prefix_exactl
     seal(runtime.settings.lake)
     after = contents(runtime.settings.lake)
     assert {path: after[path] for path in before} == before
-
-
-def test_a_fork_jumps_from_the_last_checkpoint_and_is_the_same_fork(runtime, world):
-    """Forked at every step: entered at the checkpoint before it, it asks and keeps what a fast-forward does."""
-    origin = recorded(runtime, desk_agents.enterable)
-    for at in range(1, 21):
-        seen = []
-        for jumps in (True, False):
-            asked = len(world.models)
-            plan = ForkPlan.from_arguments(at, settings=["model=new"], jumps=jumps, read=str)
-            fork, report, error = forked(runtime, origin, plan, desk_agents.enterable)
-            assert error is None
-            assert (report.status, report.steps_shared) == (ContinuedStatus.FINISHED, at - 1)
-            point = (at - 1) // 5 * 5
-            if jumps and point:
-                assert (report.entered, report.entered_step, report.entered_name) == ("jump", point, "round")
-            else:
-                assert (report.entered, report.not_jumped == "--no-jump") == ("fast-forward", not jumps)
-                point = 0
-            told = [str(step.how) for step in report.steps]
-            assert told[:point] == ["skipped"] * point
-            assert told[point : at - 1] == ["replayed"] * (at - 1 - point)
-            assert set(told[at - 1 :]) <= {"live", "replayed"}
-            seen.append((world.models[asked:], [facts(node) for node in fork.nodes], told[at - 1 :]))
-        assert seen[0] == seen[1]
 
 
 def test_a_fork_shares_its_prefix_and_copies_nothing(runtime, world):

@@ -16,14 +16,12 @@ from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.frameworks import langgraph_state as kept
 from otel_agent_replay.boundary.frameworks.langgraph_savers import lives_here, saver_of_replay, unrecorded
 from otel_agent_replay.boundary.http_faults import report
-from otel_agent_replay.boundary.outcomes import NOT_KEPT, error_outcome, value_outcome
+from otel_agent_replay.boundary.outcomes import MASKED, NOT_KEPT, NOT_WHOLE, error_outcome, lacking, value_outcome
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, SideEffect
 from otel_agent_replay.payload.failure import rebuild
 
-_NOT_WHOLE = "the state could not be kept whole"
-_MASKED = "something in the state was masked"
-NOT_RESTORABLE = (_NOT_WHOLE, _MASKED)
+NOT_RESTORABLE = (NOT_WHOLE, MASKED)
 """Reasons for which a checkpoint cannot even be put back into a saver."""
 
 
@@ -193,7 +191,7 @@ def _taken_down(session: Session, saved: Saved) -> tuple[Call, Outcome]:
     state = beside = Outcome(OutcomeStatus.OK, round_trips=False)
     try:
         state, beside = value_outcome(session, saved.state()), value_outcome(session, saved.beside())
-        doubts = [*saved.doubts(), *_lacking(state, beside)]
+        doubts = [*saved.doubts(), *lacking(state, beside)]
         facts = session.redaction.attributes({semconv.CHECKPOINT_UNSAFE_REASONS: doubts, **saved.facts()})
         attributes.update(facts)
         attributes[semconv.CHECKPOINT_RESUMABLE] = not doubts
@@ -209,9 +207,3 @@ def _taken_down(session: Session, saved: Saved) -> tuple[Call, Outcome]:
         notes=state.notes,
     )
     return call, beside
-
-
-def _lacking(*parts: Outcome) -> list[str]:
-    if not all(part.round_trips for part in parts):
-        return [_NOT_WHOLE]
-    return [] if all(part.exact for part in parts) else [_MASKED]
