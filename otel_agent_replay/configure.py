@@ -256,6 +256,17 @@ def _replaying_runs(runtime: Runtime) -> RunFactory:
 
         return activate(settings, runtime.recording)
     from otel_agent_replay.export.unsealed import load_process, load_run, load_with_inner
+
+    if settings.mode == "regression":
+        from otel_agent_replay.replay.rerun import child
+
+        try:
+            return child.activate(
+                settings, runtime.recording, runtime.redaction, load_process=load_process, load_alone=load_with_inner
+            )
+        except AgentReplayError as error:
+            child.refusal(settings, error)
+            raise
     from otel_agent_replay.replay.going_on import go_on, refusal
 
     try:

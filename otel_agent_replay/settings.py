@@ -73,10 +73,17 @@ class Settings:
 
     lake: Path = _option(Path(".agent-replay"), Path, "folder of the journal and the lake")
     enabled: bool = _option(True, _boolean, "false: nothing is intercepted or recorded")
-    mode: str = _option("record", _one_of("record", "exact", "resume", "fork"), "what the engine does in this process")
+    mode: str = _option(
+        "record", _one_of("record", "exact", "resume", "fork", "regression"), "what the engine does in this process"
+    )
     run: str = _option("", str, "the run to go back to, when the mode is not record")
     plan: Path | None = _option(
-        None, _optional_path, "JSON file that says where a fork leaves its origin, and with what"
+        None,
+        _optional_path,
+        "JSON file that says where a fork leaves its origin and with what, or how a run is run again",
+    )
+    origin: Path | None = _option(
+        None, _optional_path, "lake of the run that is run again, where `lake` takes the re-run"
     )
     report: Path | None = _option(None, _optional_path, "file that a replay writes its verdict to")
     isolate: bool = _option(False, _boolean, "put a kernel fence around a replay")

@@ -112,13 +112,21 @@ def _recordings(settings: ReplaySettings) -> tuple[list[RecordedRun], RecordedRu
     return [target if one == run_id else lake.load(one) for one in siblings], target
 
 
-def restore_client_environment(target: RecordedRun) -> None:
-    """Give the model clients what they read when the run was recorded; a secret's place is held by a word."""
+def restore_client_environment(target: RecordedRun, *, keeps: bool = False) -> None:
+    """Give the model clients what they read when the run was recorded; a secret's place is held by a word.
+
+    With `keeps` what is set already stays: a run that asks live models goes by today's gateway and key.
+    """
     for name, value in Tape(target).client_environment().items():
-        if value is not None:
-            os.environ[name] = value
-        else:
+        if value is None or (keeps and os.environ.get(name, PLACEHOLDER) != PLACEHOLDER):
             os.environ.setdefault(name, PLACEHOLDER)
+        else:
+            os.environ[name] = value
+
+
+def variable(name: str) -> str:
+    """Return a variable of this process's own environment, "" where it has none."""
+    return os.environ.get(name, "")
 
 
 class _Reporter:

@@ -37,6 +37,7 @@ _OF_PARENT = frozenset(
     for option in (
         "MODE",
         "RUN",
+        "ORIGIN",
         "REPORT",
         "ISOLATE",
         "ALLOW",
@@ -66,7 +67,8 @@ class Enclosure:
 
     `environment` and `directory` are the child's (default: ours). The environment is scrubbed of credentials by
     `redaction`; `identity` are variables that it gets instead, which are never stored. After `timeout_s`, or beyond
-    `limits`, it is killed.
+    `limits`, it is killed. `into` is the lake that it records to where that is not `lake`; `output` the file that what
+    it prints goes to (default: where ours goes).
     """
 
     lake: Path
@@ -79,6 +81,8 @@ class Enclosure:
     limits: Limits = field(default_factory=Limits)
     identity: Mapping[str, str] = field(default_factory=dict)
     redaction: Redaction = field(default_factory=Redaction.default)
+    into: Path | None = None
+    output: Path | None = None
 
     def run(
         self, run: Run, argv: Sequence[str], folder: Path, *, action: str, mode: str, options: Mapping[str, str]
@@ -101,7 +105,8 @@ class Enclosure:
             **options,
             "MODE": mode,
             "RUN": run.run_id.hex(),
-            "LAKE": str(Path(self.lake).resolve()),
+            "LAKE": str(Path(self.into or self.lake).resolve()),
+            "ORIGIN": str(Path(self.lake).resolve()) if self.into else "",
             "SEAL": "off",
             "ISOLATE": "true" if self.isolate else "false",
             "ALLOW": ",".join(self.allow),
@@ -127,7 +132,8 @@ class Enclosure:
                 walls=walls,
                 redaction=self.redaction,
             )
-            status = wait_for(_limited(argv, self.limits, child), child, self.directory, self.timeout_s)
+            limited = _limited(argv, self.limits, child)
+            status = wait_for(limited, child, self.directory, self.timeout_s, output=self.output)
         return Ended(status, walls, () if supervisor is None else tuple(supervisor.refused))
 
 
@@ -143,6 +149,11 @@ def child_environment(run: Run, base: Mapping[str, str]) -> dict[str, str]:
     if run.hash_seed.isdecimal():
         child["PYTHONHASHSEED"] = run.hash_seed
     return child
+
+
+def variables_of(names: Sequence[str], identity: Mapping[str, str]) -> list[str]:
+    """Return the values of the variables that a child will have: from its own identity, else from our environment."""
+    return [{**os.environ, **identity}.get(name, "") for name in names]
 
 
 def _limited(argv: Sequence[str], limits: Limits, environment: Mapping[str, str]) -> list[str]:
@@ -191,11 +202,20 @@ def refuse_deaf(argv: Sequence[str]) -> None:
 
 
 def wait_for(
-    argv: Sequence[str], environment: Mapping[str, str], directory: Path | None, timeout_s: float | None
+    argv: Sequence[str],
+    environment: Mapping[str, str],
+    directory: Path | None,
+    timeout_s: float | None,
+    *,
+    output: Path | None = None,
 ) -> int | None:
-    """Return the child's exit status (negative: a signal), or None when it had to be killed."""
+    """Return the child's exit status (negative: a signal), or None when it had to be killed.
+
+    What it prints goes to the file `output` (default: where ours goes).
+    """
     try:
-        process = subprocess.Popen(list(argv), env=dict(environment), cwd=directory)
+        with nullcontext() if output is None else output.open("ab") as file:
+            process = subprocess.Popen(list(argv), env=dict(environment), cwd=directory, stdout=file, stderr=file)
     except OSError as error:
         raise ConfigurationError(f"the command {argv[0]!r} cannot be started: {error}") from error
     try:

@@ -19,6 +19,7 @@ from otel_agent_replay.errors import CannotJudge, ConfigurationError
 from otel_agent_replay.model import RecordedRun
 from otel_agent_replay.payload.codec import decode
 from otel_agent_replay.replay.continued_runs import ContinuedRuns
+from otel_agent_replay.replay.rerun.runs import RerunRuns
 from otel_agent_replay.replay.runs import ReplayRuns
 from otel_agent_replay.replay.tape import Tape
 
@@ -87,8 +88,8 @@ async def _exhausted(result: Any) -> None:
 def main(arguments: list[str]) -> int:
     """Replay; the verdict goes where the start-up shim was told. Returns 125 when this process is no replay."""
     runs = run_factory()
-    if len(arguments) != 1 or not isinstance(runs, (ReplayRuns, ContinuedRuns)):
-        sys.stderr.write("agent-replay: this module is started by `agent-replay replay|resume|fork RUN --entry ...`\n")
+    if len(arguments) != 1 or not isinstance(runs, (ReplayRuns, ContinuedRuns, RerunRuns)):
+        sys.stderr.write("agent-replay: this module is started by `agent-replay replay|... RUN --entry ...`\n")
         return 125
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
