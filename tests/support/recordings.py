@@ -34,6 +34,7 @@ FAMILIES = {
 _HOSTS = {
     "alibaba": "dashscope-intl.aliyuncs.com/compatible-mode",
     "azure": "example.openai.azure.com/openai",
+    "cohere": "api.cohere.com",
     "deepseek": "api.deepseek.com",
     "groq": "api.groq.com/openai",
     "mistral": "api.mistral.ai",
@@ -250,6 +251,8 @@ def _event_name(line: bytes) -> bytes:
 def _bare_stream(path: Path, api: str, body: bytes, request: bytes | None) -> RecordedHttpExchange:
     if api == "anthropic":
         ending, made_up = "/v1/messages", {"max_tokens": 1024, "messages": [{"role": "user", "content": "recorded"}]}
+    elif api == "cohere":
+        ending, made_up = "/v2/chat", {"messages": [{"role": "user", "content": "recorded"}]}
     elif b'"type":"response.' in body or b'"type": "response.' in body:
         ending, made_up = "/v1/responses", {"input": "recorded"}
     elif b'"object":"text_completion"' in body:
