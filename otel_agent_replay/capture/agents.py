@@ -130,6 +130,7 @@ def wrap(declaration: AgentDeclaration) -> Callable[..., Any]:
     else:
         wrapped = _plain_front(declaration)
     functools.update_wrapper(wrapped, function)
+    vars(wrapped)["agent_replay_agent"] = declaration.name  # tells callers that it opens a run by itself
     return wrapped
 
 

@@ -17,7 +17,7 @@ from otel_agent_replay.boundary.clock import NUMBERS
 from otel_agent_replay.boundary.crossing import Answer, Place
 from otel_agent_replay.errors import CrossingRefused, ReplayInterrupt
 from otel_agent_replay.model import THREAD_END, Call, Kind, Read, RecordedRun
-from otel_agent_replay.replay.virtual_waits import VirtualWaits
+from otel_agent_replay.replay.virtual_waits import UP_NS, VirtualWaits
 
 # Bound at import: our own clock reads are never recorded.
 _monotonic_ns = time.monotonic_ns
@@ -31,7 +31,6 @@ _EPOCH = dt.datetime(1970, 1, 1)
 _MICROSECOND = dt.timedelta(microseconds=1)
 _QUARTER_S = 900  # offsets of time zones are whole quarters of an hour
 _FOLD = " fold=1"
-_UP_NS = 10_000 * 10**9  # how long a machine without a past has been up
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +41,8 @@ class Start:
     ahead_s: int = 0
 
     def bases(self) -> dict[str, int]:
-        """Return what each family of clocks shows then; none shows 0, which code may take for "never"."""
-        return {_WALL: self.moment_ns, "monotonic": _UP_NS, "perf_counter": _UP_NS}
+        """Return what each family of clocks shows then."""
+        return {_WALL: self.moment_ns, "monotonic": UP_NS, "perf_counter": UP_NS}
 
     def zone_s(self) -> int:
         """Return the seconds by which local time is ahead of UTC."""

@@ -27,6 +27,9 @@ from otel_agent_replay.replay.quiet import quiet_threads, threads_are_alone
 _monotonic = time.monotonic
 _running_loop = asyncio._get_running_loop
 _ident = threading.get_ident
+UP_NS = 10_000 * 10**9
+"""What clocks without a date show at the start, in nanoseconds: none shows 0, which code may take for "never"."""
+
 _IDLE_TURNS = 2  # of a loop with nothing ready in a row: the second has asked its sockets
 _BLIND_TURNS = 25  # of a loop that does not show what is ready
 _PATIENCE_S = 0.5  # real seconds that somebody else's earlier moment may take to come
@@ -70,7 +73,6 @@ class VirtualWaits:
         self._elapsed_ns = 0
         self._order = itertools.count()
         self._pending: list[_Due] = []
-        self._bases: WeakKeyDictionary[asyncio.AbstractEventLoop, float] = WeakKeyDictionary()
         self._turning: WeakKeyDictionary[asyncio.AbstractEventLoop, bool] = WeakKeyDictionary()
 
     @property
@@ -136,11 +138,9 @@ class VirtualWaits:
     # --- what the event loop asks ---
 
     def loop_time(self, loop: asyncio.AbstractEventLoop) -> float:
-        """Return what the clock of `loop` shows: it stood at the real time when it was first asked."""
-        base = self._bases.get(loop)
-        if base is None:
-            base = self._bases.setdefault(loop, _monotonic() - self._elapsed_ns / 1e9)
-        return base + self._elapsed_ns / 1e9
+        """Return what the clock of every loop shows: the same as the application's `time.monotonic`."""
+        del loop
+        return (UP_NS + self._elapsed_ns) / 1e9
 
     def timer(
         self,
