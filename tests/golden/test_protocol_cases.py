@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_agent_replay.protocols import PROTOCOLS, Folded, SseParser, recognise
+from otel_agent_replay.protocols import PROTOCOLS, Folded, SseParser, frames_of, recognise, reduce_chunks
 from tests.support.recordings import header, load_yaml, unpacked
 
 CASES = Path(__file__).parent / "cases"
@@ -79,6 +79,18 @@ def test_every_cutting_gives_the_same_events(name):
         len([event for event in events if event.data.strip() not in ("", "[DONE]")]) == case["sse"]["events_with_data"]
     )
     assert comments == case["sse"]["comments"]
+
+
+def test_an_exception_frame_in_mid_stream_fails_the_call_in_every_cutting():
+    """S20: binary frames, however they are cut, give what came and the exception that ended the call."""
+    name = "S20-bedrock-exception-mid-stream"
+    case = expected(name)
+    body = (CASES / name / case["input"]).read_bytes()
+    assert [frame.problem for frame in frames_of(body)] == [None] * case["frames"]
+    for chunks in cuttings(name, body):
+        assert b"".join(chunks) == body
+        folded = reduce_chunks(PROTOCOLS["aws.bedrock_converse"], chunks, "application/vnd.amazon.eventstream", 200)
+        check(folded, case["result"])
 
 
 def test_duplicate_keys_in_arguments_are_named():
