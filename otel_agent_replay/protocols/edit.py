@@ -39,6 +39,7 @@ SHAPES: Final[Mapping[str, Shape]] = {
     "openai.responses": Shape("input", "instructions", leads=True),
     "openai.completions": Shape("prompt", "", leads=False, one_text=True),
     "anthropic.messages": Shape("messages", "system", leads=False),
+    "anthropic.complete": Shape("prompt", "", leads=False, one_text=True),
     "cohere.chat": Shape("messages", "", leads=True),
     "cohere.chat_v1": Shape("message", "preamble", leads=False, one_text=True),
     "ollama.chat": Shape("messages", "", leads=True),

@@ -29,6 +29,8 @@ _CONVERSATIONS = {
     "cohere.chat_v1": "chat_history",
     "ollama.chat": "messages",
     "ollama.generate": "prompt",
+    "anthropic.complete": "prompt",
+    "huggingface.text_generation": "inputs",
     "google.generate_content": "contents",
     "google.interactions": "input",
     "aws.bedrock_converse": "messages",

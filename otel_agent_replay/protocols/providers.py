@@ -38,6 +38,7 @@ _BY_HOST_ENDING: Final = (
     ("api.fireworks.ai", "fireworks"),
     ("api.cerebras.ai", "cerebras"),
     ("huggingface.co", "huggingface"),
+    ("huggingface.cloud", "huggingface"),
     ("dashscope.aliyuncs.com", "alibaba_cloud"),
     ("dashscope-intl.aliyuncs.com", "alibaba_cloud"),
     ("api.writer.com", "writer"),

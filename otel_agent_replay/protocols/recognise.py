@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from otel_agent_replay.protocols.anthropic_complete import ANTHROPIC_COMPLETE
 from otel_agent_replay.protocols.anthropic_messages import ANTHROPIC_MESSAGES
 from otel_agent_replay.protocols.bedrock_converse import BEDROCK_CONVERSE
 from otel_agent_replay.protocols.bedrock_invoke import BEDROCK_INVOKE
 from otel_agent_replay.protocols.cohere import COHERE_CHAT, COHERE_CHAT_V1
 from otel_agent_replay.protocols.google_generate import GOOGLE_GENERATE_CONTENT
 from otel_agent_replay.protocols.google_interactions import GOOGLE_INTERACTIONS
+from otel_agent_replay.protocols.huggingface_generation import HUGGINGFACE_GENERATION
 from otel_agent_replay.protocols.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
 from otel_agent_replay.protocols.openai_chat import OPENAI_CHAT
 from otel_agent_replay.protocols.openai_completions import OPENAI_COMPLETIONS
@@ -28,10 +30,12 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
         OPENAI_RESPONSES,
         OPENAI_COMPLETIONS,
         ANTHROPIC_MESSAGES,
+        ANTHROPIC_COMPLETE,
         COHERE_CHAT,
         COHERE_CHAT_V1,
         OLLAMA_CHAT,
         OLLAMA_GENERATE,
+        HUGGINGFACE_GENERATION,
         GOOGLE_GENERATE_CONTENT,
         GOOGLE_INTERACTIONS,
         BEDROCK_CONVERSE,
@@ -40,6 +44,7 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
 }
 """Every protocol by its name."""
 
+_ENDPOINTS: Final = ".endpoints.huggingface.cloud"
 # The members in which makers of models on Bedrock take what the model is given.
 _INVOKED: Final = (b'"messages"', b'"prompt"', b'"inputText"', b'"message"')
 _Choice = Callable[[str, bytes], "Protocol | None"]
@@ -74,6 +79,17 @@ def _ollama_chat(path: str, body: bytes) -> Protocol | None:
 def _ollama_generate(path: str, body: bytes) -> Protocol | None:
     del path
     return OLLAMA_GENERATE if b'"prompt"' in body and b'"model"' in body else None
+
+
+def _complete(path: str, body: bytes) -> Protocol | None:
+    del path
+    return ANTHROPIC_COMPLETE if b'"prompt"' in body else None
+
+
+def _generation(path: str, body: bytes) -> Protocol | None:
+    """An ending that says little: its clients always send parameters; a dedicated endpoint has no path at all."""
+    known = path.endswith(_ENDPOINTS) or b'"parameters"' in body
+    return HUGGINGFACE_GENERATION if known and b'"inputs"' in body else None
 
 
 def _responses(path: str, body: bytes) -> Protocol | None:
@@ -121,6 +137,10 @@ _CHOICES: Final[tuple[tuple[str, _Choice], ...]] = (
     ("/v1/chat", _cohere_v1),
     ("/api/chat", _ollama_chat),
     ("/api/generate", _ollama_generate),
+    ("/generate", _generation),
+    ("/generate_stream", _generation),
+    (_ENDPOINTS, _generation),
+    ("/v1/complete", _complete),
     (":rawPredict", _raw_predict),
     (":streamRawPredict", _raw_predict),
     (":generateContent", _generate_content),

@@ -27,7 +27,15 @@ APIS = frozenset(
     "open-responses openai-completions openai-compatible openrouter perplexity snowflake together vllm writer xai "
     "zai local-llamacpp".split()
 )
-NEW = ("cohere.chat", "cohere.chat_v1", "ollama.chat", "ollama.generate", "openai.completions")
+NEW = (
+    "anthropic.complete",
+    "huggingface.text_generation",
+    "cohere.chat",
+    "cohere.chat_v1",
+    "ollama.chat",
+    "ollama.generate",
+    "openai.completions",
+)
 # Azure answers a prompt that its filter stopped with an error, and here with status 200.
 ERROR_UNDER_200 = "openllmetry/azure-openai/test_prompt_content_filtering.yaml#0"
 # Snowflake's empty `function_call` is no call.
@@ -45,7 +53,7 @@ def _calls():
         return []
     found = []
     for exchange in load_exchanges():
-        if exchange.provider_api in APIS or exchange.url.endswith("/v1/completions"):
+        if exchange.provider_api in APIS or exchange.url.endswith(("/v1/completions", "/v1/complete")):
             protocol = recognise(exchange.method, exchange.url, exchange.request_headers, exchange.request_body)
             if protocol is not None:
                 found.append((protocol, exchange))

@@ -34,8 +34,8 @@ RECOGNISED = [
 THREE = ("openai.chat_completions", "openai.responses", "anthropic.messages")
 MODEL_CALLS = [call for call in RECOGNISED if call[0].name in THREE]
 EACH = pytest.mark.parametrize(("protocol", "exchange"), MODEL_CALLS, ids=[call[1].source for call in MODEL_CALLS])
-# Endings of paths that are no model calls, in the recordings of the same providers, and of a retired API.
-OTHER_PROTOCOLS = ("/complete", "/ingest", "/files", "/vector_stores", "-Instruct", ".cloud/")
+# Endings of paths that are no model calls, in the recordings of the same providers.
+OTHER_PROTOCOLS = ("/ingest", "/files", "/vector_stores")
 
 # Recorded or made to be wrong; what each must be reported as.
 DAMAGED = {
