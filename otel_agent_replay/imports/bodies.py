@@ -46,11 +46,12 @@ def read_body(body: bytes, source: str) -> Iterator[WireExchange]:
     elif parse(body) is not None:
         yield WireExchange(source, body, "application/json")
     else:
-        lines = [line.strip() for line in body.splitlines() if line.strip()]
+        lines = [line.strip() for line in body.split(b"\n") if line.strip()]
         objects = [parse_object(line) for line in lines]
-        if not lines or objects[0] is None:
+        read = [value for value in objects if value is not None]
+        if 2 * len(read) <= len(lines):  # a broken line among good ones is a broken event, not another kind of file
             yield WireExchange(source, body)
-        elif framed_by_lines(objects[0]):
+        elif framed_by_lines(read[0]):
             yield WireExchange(source, body, "application/x-ndjson")
         else:
             yield from _framed_again(lines, objects, source)

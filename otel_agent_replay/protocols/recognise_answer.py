@@ -108,6 +108,12 @@ def _converse(name: str, value: dict[str, Any]) -> bool:
     return "stopReason" in value and "message" in as_object(value.get("output"))
 
 
+def _invoke(name: str, value: dict[str, Any]) -> bool:
+    if "generation" in value and "stop_reason" in value:
+        return True
+    return name == "chunk" and str(value.get("bytes")).startswith(("ey", "ew"))  # the base64 of an object's start
+
+
 def _ollama(_: str, value: dict[str, Any]) -> bool:
     return "created_at" in value and "done" in value
 
@@ -130,12 +136,11 @@ _SIGNS: Final[tuple[tuple[str, Callable[[str, dict[str, Any]], bool]], ...]] = (
     ("google.generate_content", _google),
     ("google.interactions", _interactions),
     ("aws.bedrock_converse", _converse),
-    ("aws.bedrock_invoke", lambda name, value: name == "chunk" and "bytes" in value),
+    ("aws.bedrock_invoke", _invoke),
     ("ollama.chat", lambda _, value: _ollama(_, value) and "message" in value),
     ("ollama.generate", lambda _, value: _ollama(_, value) and "response" in value),
     ("cohere.chat", _cohere),
     ("cohere.chat_v1", _cohere_v1),
-    ("aws.bedrock_invoke", lambda _, value: "generation" in value and "stop_reason" in value),
 )
 """Protocol name and what its objects look like."""
 
