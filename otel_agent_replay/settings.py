@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -154,6 +154,12 @@ class Settings:
             for item in fields(cls)
             if "parse" in item.metadata
         }
+
+
+def variables(names: Iterable[str]) -> dict[str, str]:
+    """Return those of the process's environment variables that are set: keys of endpoints, used once, never stored."""
+    environ = _environ()
+    return {name: environ[name] for name in names if name in environ}
 
 
 def _parse(names: Mapping[str, Any], name: str, value: Any, source: str) -> Any:

@@ -31,6 +31,8 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "resume": LazyCommand("resume", "Finish a run that died, was stopped or waits, with no side effect twice."),
     "fork": LazyCommand("fork", "Leave a run at a step with one thing changed."),
     "rerun": LazyCommand("rerun", "Run runs again on another model, prompt or version, side effects shut off."),
+    "ask": LazyCommand("ask", "Put one recorded question to a model again, or to another one."),
+    "steps": LazyCommand("steps", "Put every model step of many runs to a candidate, and say where it acts otherwise."),
     "decide": LazyCommand("decide", "Answer an approval, or say what became of an effect in doubt."),
     "drill": LazyCommand("drill", "Kill an agent at a chosen point, and resume it."),
     "prune": LazyCommand("prune", "Delete what is older than it must be kept."),

@@ -8,14 +8,15 @@ nothing. Owns that format, and what `--where` means; a cohort is run ids only, n
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.model import RunId, format_run_id
-from otel_agent_replay.replay.report_file import write_whole
+from otel_agent_replay.model import format_run_id
 
 _HEX_DIGITS = 32
 
@@ -24,7 +25,7 @@ _HEX_DIGITS = 32
 class CohortRun:
     """A run of a cohort; `notes` are what its line says beside the id, plain JSON."""
 
-    run_id: RunId
+    run_id: bytes
     notes: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -33,7 +34,7 @@ def read_cohort(path: Path) -> list[CohortRun]:
 
     A file without any run is a cohort of none. Whether the runs are in a lake is not looked at.
     """
-    found: dict[RunId, CohortRun] = {}
+    found: dict[bytes, CohortRun] = {}
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
@@ -45,13 +46,41 @@ def read_cohort(path: Path) -> list[CohortRun]:
     return list(found.values())
 
 
+class CohortWriter:
+    """Writes a cohort file one run at a time; it stands there whole when the `with` block ends well, or not at all.
+
+    Raises ConfigurationError where it cannot be written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            handle, self._name = tempfile.mkstemp(dir=path.parent, prefix=".cohort-")
+        except OSError as error:
+            raise ConfigurationError(f"the cohort file {path} cannot be written: {error}") from error
+        self._file = os.fdopen(handle, "w", encoding="utf-8")
+
+    def add(self, run: CohortRun) -> None:
+        """Write one run."""
+        self._file.write(json.dumps({"run": format_run_id(run.run_id), **run.notes}) + "\n")
+
+    def __enter__(self) -> CohortWriter:  # noqa: PYI034 - typing.Self needs 3.11
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *what: object) -> None:
+        with self._file:
+            pass
+        if kind is None:
+            Path(self._name).replace(self._path)
+        else:
+            Path(self._name).unlink()
+
+
 def write_cohort(path: Path, runs: Iterable[CohortRun]) -> None:
     """Write a cohort file, whole or not at all. Raises ConfigurationError where it cannot be written."""
-    lines = [json.dumps({"run": format_run_id(run.run_id), **run.notes}) + "\n" for run in runs]
-    try:
-        write_whole(path, "".join(lines))
-    except OSError as error:
-        raise ConfigurationError(f"the cohort file {path} cannot be written: {error}") from error
+    with CohortWriter(path) as file:
+        for run in runs:
+            file.add(run)
 
 
 def runs_where(lake: Path, condition: str) -> list[CohortRun]:
@@ -74,7 +103,7 @@ def runs_where(lake: Path, condition: str) -> list[CohortRun]:
                 f"--where {condition!r} is no condition over the runs of {lake}: {error}; it is what stands behind "
                 "WHERE, like agent = 'support' (columns: `agent-replay sql \"DESCRIBE runs\"`)"
             ) from error
-    return [CohortRun(RunId(bytes.fromhex(row[0]))) for row in rows]
+    return [CohortRun(bytes.fromhex(row[0])) for row in rows]
 
 
 def _run_of(line: str, where: str) -> CohortRun:
@@ -90,4 +119,4 @@ def _run_of(line: str, where: str) -> CohortRun:
         run_id = None
     if run_id is None or not isinstance(value, dict):
         raise ConfigurationError(f"{where} is no run of a cohort: {line.strip()[:80]!r}; a line is {wanted}")
-    return CohortRun(RunId(run_id), {name: one for name, one in value.items() if name != "run"})
+    return CohortRun(run_id, {name: one for name, one in value.items() if name != "run"})

@@ -1,0 +1,270 @@
+"""Every model step of a cohort put to a candidate: in parallel, within a rate and a budget, resumable after a kill.
+
+    screen(lake, results, lanes, limits, environment=..., tell=...)
+
+One thread reads the lake and owns the results file: it writes the intents of the next questions together with the
+answers that have come, and only then lets the questions go. Others do nothing but send. Runs are read one at a time,
+and of each only what is under way is in memory.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from otel_agent_replay import semconv
+from otel_agent_replay.errors import AgentReplayError, RecordingError
+from otel_agent_replay.model import Kind, RecordedRun, SideEffect
+from otel_agent_replay.replay.ask.answer import Answer, used_by
+from otel_agent_replay.replay.ask.candidate import Candidate, Question
+from otel_agent_replay.replay.ask.client import Client, Patience, Unanswered
+from otel_agent_replay.replay.ask.estimate import estimate
+from otel_agent_replay.replay.ask.pace import Budget, Pace
+from otel_agent_replay.replay.ask.request import RecordedStep, model_steps
+from otel_agent_replay.replay.ask.results import CallKey, Results
+
+CANDIDATE, BASELINE = "candidate", "baseline"
+_FAILURES = 20
+"""So many questions without an answer, one after the other, end the screening: the endpoint is not there."""
+
+LoadRun = Callable[[bytes], RecordedRun]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much, how fast and how often: each step `repeats` times a lane, `parallel` at once, `per_second` at most.
+
+    `usd` and `calls` bound what is asked over all goes at the results file. `again` asks once more what is in doubt.
+    """
+
+    repeats: int = 1
+    parallel: int = 4
+    per_second: float | None = None
+    usd: float | None = None
+    calls: int | None = None
+    again: bool = False
+    patience: Patience = field(default_factory=Patience)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Where a screening stands: questions answered in this go, without an answer, and money over all goes."""
+
+    answered: int
+    unanswered: int
+    spent_usd: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    key: CallKey
+    candidate: Candidate
+    question: Question
+    most_usd: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    work: _Work
+    answer: Answer | None
+    failure: BaseException | None
+
+
+def screen(
+    load: LoadRun,
+    results: Results,
+    lanes: Mapping[str, Candidate],
+    limits: Limits,
+    *,
+    environment: Mapping[str, str],
+    tell: Callable[[Progress], None] = lambda _: None,
+) -> str:
+    """Ask what is not answered yet; return why it ended early, "" when everything was asked.
+
+    Keys are looked up in `environment`. What fails without having been paid for is asked again by the next go. Raises
+    ConfigurationError where a request cannot be edited or no key is there; what came until then is in `results`.
+    """
+    return _Screening(load, results, lanes, limits, environment, tell).run()
+
+
+class _Screening:
+    def __init__(
+        self,
+        load: LoadRun,
+        results: Results,
+        lanes: Mapping[str, Candidate],
+        limits: Limits,
+        environment: Mapping[str, str],
+        tell: Callable[[Progress], None],
+    ) -> None:
+        self._load, self._results, self._lanes, self._limits = load, results, lanes, limits
+        self._environment, self._tell = environment, tell
+        self._stopping = threading.Event()
+        pace = Pace(limits.per_second, wait=self._stopping.wait)
+        self._pace = pace
+        spent = results.spent()
+        self._budget = Budget(limits.usd, limits.calls, spent.usd, spent.calls)
+        self._done: queue.SimpleQueue[_Done] = queue.SimpleQueue()
+        self._todo: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
+        self._client = Client(
+            connections=limits.parallel, patience=limits.patience, before_again=pace.take, stopping=self._stopping
+        )
+        self._under_way = 0
+        self._failures = 0
+        self._answered = self._unanswered = 0
+        self._why = ""
+
+    def run(self) -> str:
+        for _ in range(self._limits.parallel):
+            # Who leaves in the middle of a long answer does not have to wait for it: it is then in doubt.
+            threading.Thread(target=self._send_all, name="ask", daemon=True).start()
+        try:
+            self._drive()
+        finally:
+            self._stopping.set()
+            while self._under_way:
+                self._note(self._done.get())
+            self._results.commit()
+            for _ in range(self._limits.parallel):
+                self._todo.put(None)
+            self._client.close()
+        return self._why
+
+    def _drive(self) -> None:
+        works = self._works()
+        more = True
+        while more or self._under_way:
+            batch: list[_Work] = []
+            turn_s = 0.0
+            while more and self._under_way + len(batch) < self._limits.parallel:
+                turn_s = self._pace.ready_in()
+                if turn_s:
+                    break
+                work = next(works, None)
+                if work is None or not self._let_through(work):
+                    more = False
+                    break
+                self._pace.take()
+                batch.append(work)
+            self._results.commit()  # intents are on disk before their questions go
+            for work in batch:
+                self._under_way += 1
+                self._todo.put(work)
+            self._take_in(turn_s)
+            more = more and not self._why
+
+    def _take_in(self, turn_s: float) -> None:
+        """Note what came, waiting for the first of it, but no longer than until the next question's turn."""
+        if not self._under_way:
+            self._stopping.wait(turn_s)
+            return
+        try:
+            self._note(self._done.get(timeout=turn_s or None))
+        except queue.Empty:
+            return
+        while not self._done.empty():
+            self._note(self._done.get())
+        self._tell(Progress(self._answered, self._unanswered, self._budget.spent_usd))
+
+    def _let_through(self, work: _Work) -> bool:
+        self._why = self._budget.why_not(work.most_usd)
+        if self._why:
+            return False
+        self._budget.take(work.most_usd)
+        self._results.intend(work.key, work.most_usd)
+        return True
+
+    def _send_all(self) -> None:
+        while (work := self._todo.get()) is not None:
+            self._done.put(self._sent(work))
+
+    def _sent(self, work: _Work) -> _Done:
+        try:
+            return _Done(work, self._client.ask(work.question), None)
+        except BaseException as error:
+            return _Done(work, None, error)
+
+    def _note(self, done: _Done) -> None:
+        """Take in what became of a question."""
+        self._under_way -= 1
+        work = done.work
+        question = work.question
+        if done.answer is not None:
+            price = work.candidate.price
+            used = used_by(done.answer, question.protocol, question.provider, question.model, price=price)
+            self._budget.settle(work.most_usd, used.cost_usd)
+            self._results.answered(work.key, done.answer, question.provider, used)
+            self._answered += 1
+            self._failures = 0
+            return
+        error = done.failure
+        in_doubt = error.in_doubt if isinstance(error, Unanswered) else not isinstance(error, AgentReplayError)
+        told = str(error) or repr(error)
+        self._results.unanswered(work.key, told, in_doubt=in_doubt)
+        if in_doubt:
+            self._budget.settle(work.most_usd, None)
+        else:
+            self._budget.give_back(work.most_usd)
+        self._unanswered += 1
+        self._failures += 1
+        if isinstance(error, Unanswered) and error.refused:
+            self._why = self._why or f"the endpoint refuses the key: {told}"
+        elif self._failures >= _FAILURES:
+            self._why = self._why or f"{self._failures} questions in a row got no answer, the last one: {told}"
+
+    # --- what there is to ask ---
+
+    def _works(self) -> Iterator[_Work]:
+        for run_id, state in self._results.runs():
+            states = self._results.states(run_id)
+            wanted = len(self._lanes) * self._limits.repeats
+            settled = sum(1 for key, known in states.items() if self._is_wanted(key) and not self._is_open(known))
+            if state == "listed" and settled >= self._results.askable(run_id) * wanted:
+                continue
+            try:
+                recorded = self._load(run_id)
+            except RecordingError as error:
+                self._results.run_is(run_id, "missing", str(error))
+                continue
+            for name, effect in tool_effects(recorded).items():
+                self._results.add_tool(name, effect)
+            for step in model_steps(recorded):
+                self._results.add_step(step)
+                if isinstance(step, RecordedStep):
+                    yield from self._asked(step, states)
+            self._results.run_is(run_id, "listed")
+
+    def _asked(self, step: RecordedStep, states: Mapping[tuple[int, str, int], str]) -> Iterator[_Work]:
+        for lane, candidate in self._lanes.items():
+            repeats = [
+                repeat
+                for repeat in range(1, self._limits.repeats + 1)
+                if self._is_open(states.get((step.step, lane, repeat), ""))
+            ]
+            if repeats:
+                question = candidate.question(step, self._environment)
+                most_usd = estimate(step, question, candidate).most_usd
+            for repeat in repeats:
+                yield _Work(CallKey(step.run_id, step.step, lane, repeat), candidate, question, most_usd)
+
+    def _is_wanted(self, key: tuple[int, str, int]) -> bool:
+        return key[1] in self._lanes and key[2] <= self._limits.repeats
+
+    def _is_open(self, state: str) -> bool:
+        """Whether a question is to be asked: never sent, failed unpaid, or in doubt and wanted all the same."""
+        return state in {"", "failed"} or (state == "in_doubt" and self._limits.again)
+
+
+def tool_effects(recorded: RecordedRun) -> dict[str, SideEffect]:
+    """Return the side effects of the tools that a run called, by name; of two the riskier counts."""
+    found: dict[str, SideEffect] = {}
+    order = list(SideEffect)
+    for item in recorded.spans:
+        node = item.node
+        if node is not None and node.kind is Kind.TOOL:
+            called = item.span.attributes.get(semconv.TOOL_NAME)
+            for name in {node.name, called if isinstance(called, str) else node.name}:
+                found[name] = max(found.get(name, SideEffect.NONE), node.side_effect, key=order.index)
+    return found
