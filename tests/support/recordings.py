@@ -13,6 +13,7 @@ import csv
 import gzip
 import json
 import os
+import struct
 import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -43,7 +44,10 @@ _HOSTS = {
     "xai": "api.x.ai",
     "open-responses": "127.0.0.1:1234",
     "anthropic": "api.anthropic.com",
+    "google": "generativelanguage.googleapis.com",
+    "amazon-bedrock": "bedrock-runtime.us-east-1.amazonaws.com",
 }
+_STREAMS = {"amazon-bedrock": "application/vnd.amazon.eventstream"}
 
 
 @dataclass(frozen=True)
@@ -238,6 +242,8 @@ def _chunks(path: Path, api: str) -> Iterator[RecordedHttpExchange]:
     for number, lines in enumerate(filter(None, answers)):
         if api == "anthropic":
             framed = [b"event: %s\ndata: %s\n\n" % (_event_name(line), line) for line in lines]
+        elif api == "amazon-bedrock":
+            framed = [_aws_frame(line) for line in lines]
         else:
             framed = [b"data: %s\n\n" % line for line in lines]
         exchange = _bare_stream(path, api, b"".join(framed), None)
@@ -248,9 +254,28 @@ def _event_name(line: bytes) -> bytes:
     return str(json.loads(line).get("type", "message")).encode()
 
 
+def _aws_frame(line: bytes) -> bytes:
+    """The event of a line, `{"name": {...}}`, as a binary frame: what Bedrock's servers send."""
+    ((name, value),) = json.loads(line).items()
+    headers = b""
+    for key, text in ((":event-type", name), (":content-type", "application/json"), (":message-type", "event")):
+        headers += bytes([len(key)]) + key.encode() + b"\x07" + struct.pack(">H", len(text)) + text.encode()
+    payload = json.dumps(value, ensure_ascii=False).encode()
+    start = struct.pack(">II", 16 + len(headers) + len(payload), len(headers))
+    data = start + struct.pack(">I", zlib.crc32(start)) + headers + payload
+    return data + struct.pack(">I", zlib.crc32(data))
+
+
 def _bare_stream(path: Path, api: str, body: bytes, request: bytes | None) -> RecordedHttpExchange:
     if api == "anthropic":
         ending, made_up = "/v1/messages", {"max_tokens": 1024, "messages": [{"role": "user", "content": "recorded"}]}
+    elif api == "amazon-bedrock":
+        ending, made_up = "/model/recorded/converse-stream", {"messages": [{"role": "user", "content": []}]}
+    elif api == "google" and b'"event_type"' in body:
+        ending, made_up = "/v1beta/interactions", {"input": "recorded"}
+    elif api == "google":
+        ending = "/v1beta/models/recorded:streamGenerateContent?alt=sse"
+        made_up = {"contents": [{"role": "user", "parts": [{"text": "recorded"}]}]}
     elif api == "cohere":
         ending, made_up = "/v2/chat", {"messages": [{"role": "user", "content": "recorded"}]}
     elif b'"type":"response.' in body or b'"type": "response.' in body:
@@ -267,7 +292,7 @@ def _bare_stream(path: Path, api: str, body: bytes, request: bytes | None) -> Re
         request_headers=[("content-type", "application/json")],
         request_body=request or _bytes({**made_up, "model": "recorded", "stream": True}),
         status=200,
-        response_headers=[("content-type", "text/event-stream")],
+        response_headers=[("content-type", _STREAMS.get(api, "text/event-stream"))],
         response_body=body,
         source=path.name,
         provider_api=api,
