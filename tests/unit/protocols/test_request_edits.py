@@ -236,3 +236,50 @@ def test_messages_of_a_request():
     assert messages_in(OPENAI_RESPONSES, b'{"input": [1]}') == [1]
     assert messages_in(OPENAI_RESPONSES, b'{"input": "x"}') == [{"role": "user", "content": "x"}]
     assert messages_in(OPENAI_CHAT, b"{}") == []
+
+
+OLLAMA = b'{"model": "qwen3", "messages": [{"role": "user", "content": "hi"}], "options": {"temperature": 0.70}}'
+
+
+def test_an_ollama_or_cohere_chat_is_edited_like_any_chat():
+    """Model, prompt, message and settings find their places; other bytes stay."""
+    assert edited("ollama.chat", OLLAMA, "model=llama4") == OLLAMA.replace(b"qwen3", b"llama4")
+    assert edited("ollama.chat", OLLAMA, "options.temperature=0") == OLLAMA.replace(b"0.70", b"0")
+    new = json.loads(edited("cohere.chat", OLLAMA, "prompt=Be kind.", "message=and now?"))["messages"]
+    assert new == [
+        {"role": "system", "content": "Be kind."},
+        {"role": "user", "content": "hi"},
+        {"role": "user", "content": "and now?"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("protocol", "body", "text", "prompt"),
+    [
+        ("ollama.generate", b'{"model":"m","prompt":"hi"}', "prompt", "system"),
+        ("cohere.chat_v1", b'{"model":"m","message":"hi","chat_history":[]}', "message", "preamble"),
+        ("openai.completions", b'{"model":"m","prompt":"hi"}', "prompt", None),
+        ("anthropic.complete", b'{"model":"m","prompt":"hi"}', "prompt", None),
+    ],
+)
+def test_a_request_of_one_text_has_that_text_replaced_and_no_message_added(protocol, body, text, prompt):
+    """Its text is the last message of the user; where there is no place for a system prompt, that is said."""
+    assert json.loads(edited(protocol, body, "last_user_message=bye", "model=n")) == {
+        **json.loads(body),
+        text: "bye",
+        "model": "n",
+    }
+    assert messages_in(protocol, body) == [{"role": "user", "content": "hi"}]
+    with pytest.raises(ConfigurationError, match="is one text"):
+        edited(protocol, body, "message=bye")
+    if prompt is None:
+        with pytest.raises(ConfigurationError, match="has no system prompt"):
+            edited(protocol, body, "prompt=x")
+    else:
+        assert json.loads(edited(protocol, body, "prompt=x"))[prompt] == "x"
+
+
+def test_a_prompt_of_tokens_cannot_be_edited_as_a_text():
+    """Completions take numbers too: nothing there is a message."""
+    with pytest.raises(ConfigurationError, match="no user message with a text"):
+        edited("openai.completions", b'{"model":"m","prompt":[1,2]}', "last_user_message=x")
