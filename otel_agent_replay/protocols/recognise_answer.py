@@ -140,6 +140,8 @@ _SIGNS: Final[tuple[tuple[str, Callable[[str, dict[str, Any]], bool]], ...]] = (
     ("ollama.chat", lambda _, value: _ollama(_, value) and "message" in value),
     ("ollama.generate", lambda _, value: _ollama(_, value) and "response" in value),
     ("cohere.chat", _cohere),
+    ("anthropic.complete", lambda _, value: "completion" in value and "stop_reason" in value),
+    ("huggingface.text_generation", lambda _, value: "generated_text" in value),
     ("cohere.chat_v1", _cohere_v1),
 )
 """Protocol name and what its objects look like."""

@@ -37,16 +37,12 @@ STREAMED = [row["path"] for row in INDEX if row["streams"] != "none"]
 NOT_SPOKEN = {
     "crewai/a2a/TestA2AStreamingIntegration.test_streaming_completes_task.yaml",
     "dd-trace-py/bedrock-agent/agent_invoke_trace_disabled.yaml",
-    "openinference/anthropic/test_anthropic_instrumentation_completions_streaming.yaml",
     "openllmetry/openai-assistants/test_streaming_existing_assistant.yaml",
     "openllmetry/replicate/test_replicate_llama_stream_legacy.yaml",
 }
 OTHER_REASONS = {
     # The index counts the reason of a model that was asked inside the call, which is none of the answer's.
     "vercel-ai/anthropic/anthropic-advisor-stop-reasons.chunks.txt",
-    # APIs that nobody here speaks: Anthropic's old completions, a server of somebody's own.
-    "langsmith-sdk/anthropic/test_anthropic_test_completions_sync_api.yaml",
-    "openllmetry/huggingface/test_custom_llm.yaml",
     *NOT_SPOKEN,
 }
 REASONED = [row for row in INDEX if row["finish_reasons"] and row["path"] not in OTHER_REASONS]

@@ -7,12 +7,17 @@ import json
 import pytest
 
 from otel_agent_replay.protocols import PROTOCOLS, protocol_named, recognise_answer
+from otel_agent_replay.protocols.event_stream import written_frame
 
 CHAT = "openai.chat_completions"
 
 
 def sse(*values: object) -> bytes:
     return b"".join(b"data: " + json.dumps(value).encode() + b"\n\n" for value in values)
+
+
+def frame(kind: str, value: object) -> bytes:
+    return written_frame({":event-type": kind, ":message-type": "event"}, json.dumps(value).encode())
 
 
 @pytest.mark.parametrize(
@@ -27,6 +32,20 @@ def sse(*values: object) -> bytes:
         (b"event: ping\ndata: {}\n\n" + sse({"type": "message_start", "message": {}}), "anthropic.messages"),
         (b'{"type": "message", "content": [], "stop_reason": null}', "anthropic.messages"),
         (b'{"type": "error", "error": {"type": "overloaded_error", "message": "x"}}', "anthropic.messages"),
+        (sse({"type": "completion", "completion": "a", "stop_reason": None}), "anthropic.complete"),
+        (b'[{"generated_text": "a"}]', "huggingface.text_generation"),
+        (b'{"object": "text_completion", "choices": [{"text": "a"}]}', "openai.completions"),
+        (sse({"candidates": [{"content": {}}]}), "google.generate_content"),
+        (b'[{"candidates": []}, {"usageMetadata": {}}]', "google.generate_content"),
+        (b'{"error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}', "google.generate_content"),
+        (sse({"event_type": "interaction.start", "interaction": {}}), "google.interactions"),
+        (frame("messageStart", {"role": "assistant"}), "aws.bedrock_converse"),
+        (b'{"output": {"message": {}}, "stopReason": "end_turn"}', "aws.bedrock_converse"),
+        (frame("chunk", {"bytes": "eyJhIjoxfQ=="}), "aws.bedrock_invoke"),
+        (b'{"created_at": "", "done": false, "message": {}}\n{"created_at": "", "done": true}', "ollama.chat"),
+        (b'{"created_at": "", "done": false, "response": "a"}\n', "ollama.generate"),
+        (sse({"type": "message-start", "delta": {}}), "cohere.chat"),
+        (b'{"event_type": "stream-start", "generation_id": "g", "is_finished": false}\n', "cohere.chat_v1"),
     ],
 )
 def test_an_answer_tells_its_protocol(body, name):
