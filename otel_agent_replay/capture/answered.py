@@ -19,6 +19,7 @@ from otel_agent_replay.wire.v1 import journal_pb2 as wire
 _time_ns = time.time_ns  # bound at import: our own clock reads are never recorded
 _MOST_LIKES = 512
 _OK = OutcomeStatus.OK
+_TAPE = AnswerSource.TAPE
 
 
 class _Like:
@@ -64,6 +65,8 @@ class AnsweredNodes:
         """Keep the begin of `crossing`, now; False when it is none of these."""
         answer, call = crossing.answer, crossing.call
         if answer is None or call.head is not None or not answer.same_request or answer.origin_step is None:
+            return False
+        if crossing.source is not _TAPE:
             return False
         place = crossing.place
         key = (place.parent, place.kind, place.name, call.side_effect, crossing.source, strand_label())

@@ -32,6 +32,7 @@ _ENDED_EXCHANGE = wire.NodeEnded.EXCHANGE_FIELD_NUMBER
 _REQUEST_HEAD = exchange_pb2.Exchange.REQUEST_FIELD_NUMBER
 _RESPONSE_HEAD = exchange_pb2.Exchange.RESPONSE_FIELD_NUMBER
 _VALUE = MediaType.VALUE.value
+_TAPE = AnswerSource.TAPE
 _TAG = joined.tag
 _IN_BEGUN, _IN_ENDED = _TAG(_NODE_BEGUN, 0)[:-1], _TAG(_NODE_ENDED, 0)[:-1]  # the length follows
 _BEGUN_SPAN = _TAG(wire.NodeBegun.SPAN_ID_FIELD_NUMBER, 8)
@@ -159,7 +160,7 @@ class NodeRecords:
         if answer is not None:
             if answer.origin_step is not None:
                 begun.origin_step = answer.origin_step
-            if answer.same_request:
+            if answer.same_request and crossing.source is _TAPE:  # any other answer's step is another run's, or edited
                 begun.as_recorded = True
                 return shape.begun + record.SerializeToString(), False
         data = request.data
@@ -226,7 +227,7 @@ class NodeRecords:
         if result is not None:
             ended.result_digest = result.digest
         answer = crossing.answer
-        if answer is not None and outcome is answer.outcome and answer.origin_step is not None:
+        if answer is not None and outcome is answer.outcome and answer.origin_step and crossing.source is _TAPE:
             ended.run_id = self._run_id
             ended.status = outcome.status._value_
             ended.as_recorded = True

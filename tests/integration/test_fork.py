@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,109 @@ def test_a_tools_result_is_edited_and_what_follows_is_live(runtime, world):
     assert (steps[1].source, steps[2].source) == (AnswerSource.LIVE, AnswerSource.EDITED)
     assert fork.payload(steps[3].outcome.result.digest) == b'"wait"'
     assert steps[2].origin_step == 2
+
+
+@replay.tool(side_effect="write", dry_run=lambda order, number: "rehearsed")
+def note(order, number):
+    return f"noted {number}"
+
+
+def values(fork, name):
+    """Return what a tool said in a run, with who answered."""
+    return [
+        (json.loads(fork.payload(node.outcome.result.digest)), str(node.source))
+        for node in fork.nodes
+        if node.name == name
+    ]
+
+
+def test_a_read_whose_result_was_edited_says_the_same_again(runtime, world):
+    """Asked again with the same arguments it is edited too, until something is written; another read is not."""
+    lost = {"order": "17", "cents": 0}
+
+    def again(order):
+        return [desk_agents.find(order), desk_agents.find("18"), desk_agents.find(order), note(order, 2)]
+
+    @replay.agent(name="shop")
+    def shop(order):
+        seen = desk_agents.find(order)
+        desk_agents.find("18")
+        if seen["cents"]:
+            return [desk_agents.find(order), note(order, 1), desk_agents.find(order)]
+        return [desk_agents.find("18"), *again(order), note(order, 1), desk_agents.find(order)]
+
+    origin = recorded(runtime, shop)
+    plan = ForkPlan.from_arguments(1, results=[f"1={json.dumps(lost)}"], read=str)
+    fork, report, error = forked(runtime, origin, plan, shop)
+    assert error is None
+    found = {"order": "17", "cents": 100}
+    other = ({"order": "18", "cents": 100}, "tape")
+    assert values(fork, "find") == [
+        (lost, "edited"), other, other, (lost, "edited"), other, (lost, "edited"), (found, "live"),
+    ]  # fmt: skip
+    assert len({node.path for node in fork.nodes}) == len(fork.nodes)
+
+
+def test_the_same_call_before_the_edited_one_keeps_its_answer(runtime, world):
+    """Of equal calls at one place the edited step is the one with its number, shared or not."""
+
+    @replay.agent(name="shop")
+    def shop(order):
+        return [desk_agents.find(order) for _ in range(4)]
+
+    origin = recorded(runtime, shop)
+    for at, edited in ((3, [3]), (2, [3]), (2, [2, 4])):
+        plan = ForkPlan.from_arguments(at, results=[f'{step}={{"edit": {step}}}' for step in edited], read=str)
+        fork, report, error = forked(runtime, origin, plan, shop)
+        assert error is None
+        first = edited[0]
+        said = [value.get("edit") for value, _ in values(fork, "find")]
+        expected = [None] * (first - 1) + [max(step for step in edited if step <= number) for number in range(first, 5)]
+        assert said == expected
+        assert [node.step for node in fork.nodes if node.step] == [1, 2, 3, 4]
+        assert len({node.path for node in fork.nodes}) == len(fork.nodes)
+
+
+def test_an_edited_write_counts_as_made_and_is_not_given_again(runtime, world):
+    """After it come the reads of after it, and the same write once more is another one."""
+
+    @replay.agent(name="shop")
+    def shop(order):
+        seen = [desk_agents.find(order), note(order, 1), desk_agents.find(order)]
+        return seen if seen[1] == "noted 1" else [*seen, note(order, 1)]
+
+    origin = recorded(runtime, shop)
+    fork, _, error = forked(runtime, origin, ForkPlan.from_arguments(2, results=['2="no ink"'], read=str), shop)
+    assert error is None
+    assert values(fork, "note") == [("no ink", "edited"), ("rehearsed", "dry_run")]
+    assert [source for _, source in values(fork, "find")] == ["live", "tape"]
+
+
+def test_time_passes_in_a_fork_from_where_it_leaves_its_recording(runtime, world, monkeypatch):
+    """The clock goes on while the model is asked, from the recorded day, though nobody reads it before."""
+    from otel_agent_replay.replay import virtual_clock
+
+    passed = [0]
+    monkeypatch.setattr(virtual_clock, "_monotonic_ns", lambda: passed[0])
+
+    @replay.agent(name="slow")
+    def slow(order):
+        desk_agents.ask(order)
+        return time.time_ns()
+
+    origin = recorded(runtime, slow)
+    began_ns = max(item.span.start_ns for item in origin.spans if item.node.kind is Kind.RUN)
+    answer = world.model
+
+    def later(request):
+        passed[0] += 3600 * 10**9
+        return answer(request)
+
+    world.model = later
+    fork, _, error = forked(runtime, origin, ForkPlan.from_arguments(1, settings=["model=new"], read=str), slow)
+    assert error is None
+    (read,) = [read for node in fork.nodes for read in node.reads if read.name == "time.time_ns"]
+    assert 0 <= read.value - began_ns - 3600 * 10**9 < 60 * 10**9
 
 
 def test_the_prompt_and_a_message_are_changed_on_the_way_out(runtime, world):

@@ -13,8 +13,13 @@ from otel_agent_replay.protocols.translation import SPOKEN, translate
 SOURCE = "openai.chat_completions"
 _texts = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=20).filter(str.strip)
 _names = st.text("abcdefgh_", min_size=1, max_size=8)
-_arguments = st.dictionaries(
-    _names, st.one_of(st.integers(), st.booleans(), _texts, st.lists(st.integers())), max_size=3
+_values = st.one_of(st.integers(), st.booleans(), _texts, st.lists(st.integers()))
+_arguments = st.dictionaries(_names, _values, max_size=3)
+_members = ("messages", "content", "role", "parts", "tool_calls", "input", "contents", "type", "tools", "system")
+_odd = st.recursive(
+    st.none() | st.booleans() | st.integers() | _texts,
+    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.sampled_from(_members), one, max_size=4),
+    max_leaves=20,
 )
 
 

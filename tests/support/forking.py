@@ -43,7 +43,11 @@ class World:
 def world(monkeypatch):
     """Two servers, named in the environment; yields what they were asked."""
     seen = World()
-    with ScriptedProvider(seen.model) as model, ScriptedProvider(seen.pay) as pay:
+
+    def answer(request):  # a test may put another model in its place
+        return seen.model(request)
+
+    with ScriptedProvider(answer) as model, ScriptedProvider(seen.pay) as pay:
         monkeypatch.setenv("MODEL_URL", model.url)
         monkeypatch.setenv("PAY_URL", pay.url)
         yield seen
