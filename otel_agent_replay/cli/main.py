@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "rerun": LazyCommand("rerun", "Run runs again on another model, prompt or version, side effects shut off."),
     "ask": LazyCommand("ask", "Put one recorded question to a model again, or to another one."),
     "steps": LazyCommand("steps", "Put every model step of many runs to a candidate, and say where it acts otherwise."),
+    "component": LazyCommand("component", "Run an orchestrator on prepared answers, and check its whole event log."),
     "decide": LazyCommand("decide", "Answer an approval, or say what became of an effect in doubt."),
     "drill": LazyCommand("drill", "Kill an agent at a chosen point, and resume it."),
     "prune": LazyCommand("prune", "Delete what is older than it must be kept."),

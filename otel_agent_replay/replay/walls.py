@@ -123,8 +123,12 @@ class Walls:
     def told_in(self, verdict: ReplayVerdict) -> ReplayVerdict:
         """Return the verdict with the walls that stood and what they refused."""
         fences = self.standing()
-        attempts = tuple(RefusedAttempt(one.what, one.location, one.in_run) for one in self._fence.attempts)
-        return replace(verdict, fences=fences, attempts=attempts, closed_sockets=self._closed_sockets)
+        return replace(verdict, fences=fences, attempts=self.attempts, closed_sockets=self._closed_sockets)
+
+    @property
+    def attempts(self) -> tuple[RefusedAttempt, ...]:
+        """What was refused in process so far."""
+        return tuple(RefusedAttempt(one.what, one.location, one.in_run) for one in self._fence.attempts)
 
 
 def walls_expected(isolate: bool) -> tuple[str, ...]:

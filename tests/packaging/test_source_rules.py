@@ -47,6 +47,8 @@ def test_options_are_read_by_the_settings_alone() -> None:
         "demo/pocket_agent.py",
         "export/sealer.py",
         "replay/child.py",
+        "replay/component/launch.py",
+        "replay/component/running.py",
         "replay/enclosed.py",
         "replay/launch_continued.py",
         "settings.py",

@@ -135,7 +135,7 @@ class Case:
         wrong = problems(document, schema())
         if wrong:
             more = [] if len(wrong) <= _MOST_TOLD else [f"and {len(wrong) - _MOST_TOLD} more"]
-            raise ConfigurationError("\n  ".join([f"{folder / CASE_FILE} is wrong:", *wrong[:_MOST_TOLD], *more]))
+            raise ConfigurationError(f"{folder / CASE_FILE} is wrong: {'; '.join([*wrong[:_MOST_TOLD], *more])}")
         clock = document.get("clock", {})
         return cls(
             folder=folder,
@@ -235,7 +235,7 @@ def _moment_ns(text: str, folder: Path) -> int:
     try:
         moment = dt.datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError as error:
-        raise ConfigurationError(f"{folder / CASE_FILE} is wrong:\n  clock.start: {error}") from error
+        raise ConfigurationError(f"{folder / CASE_FILE} is wrong: clock.start: {error}") from error
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=dt.timezone.utc)
     return (moment - _EPOCH) // dt.timedelta(microseconds=1) * 1000

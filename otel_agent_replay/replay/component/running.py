@@ -13,11 +13,17 @@ import os
 import random
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from otel_agent_replay.boundary import ambient, clock, frameworks, transports, virtual_time
 from otel_agent_replay.boundary.runs import opening_runs
-from otel_agent_replay.errors import CannotJudge, ConfigurationError, ReplayDeparture, ReplayInterrupt
+from otel_agent_replay.errors import (
+    CannotJudge,
+    ConfigurationError,
+    FenceViolation,
+    ReplayDeparture,
+    ReplayInterrupt,
+)
 from otel_agent_replay.model import MediaType, Payload
 from otel_agent_replay.payload.codec import encode
 from otel_agent_replay.replay.component.case import Case
@@ -33,7 +39,13 @@ from otel_agent_replay.replay.fence import Fence
 _Function = Callable[..., Any]
 
 
-def run_case(case: Case, *, function: _Function | None = None, fence: Fence | None = None) -> ComponentResult:
+class Refusing(Protocol):
+    """A fence that stands; it tells `refused` what it refused the code of a run."""
+
+    refused: Callable[[FenceViolation], None] | None
+
+
+def run_case(case: Case, *, function: _Function | None = None, fence: Refusing | None = None) -> ComponentResult:
     """Run the case's entry (or `function` in its place) and judge it.
 
     `fence` stands already; without one the network and other processes are fenced off for as long as it takes. Raises
@@ -52,17 +64,17 @@ def run_case(case: Case, *, function: _Function | None = None, fence: Fence | No
         }
         expected = expected_lines(case)
         runs = ComponentRuns(case, callbacks)
-        own_fence = Fence() if fence is None else None
-        (own_fence or fence or Fence()).refused = runs.refused
+        standing = Fence() if fence is None else fence
+        standing.refused = runs.refused
         with component_hooks(), _virtual_loops(), _seeded(case.seed), opening_runs(runs):
             try:
-                if own_fence is not None:
-                    own_fence.install()
+                if isinstance(standing, Fence):
+                    standing.install()
                 _call(runs, entry, case)
                 runs.waits.run_out()
             finally:
-                if own_fence is not None:
-                    own_fence.lift()
+                if isinstance(standing, Fence):
+                    standing.lift()
     return _judged(case, runs, expected)
 
 
