@@ -1,0 +1,126 @@
+"""Ten thousand recorded steps, a candidate with planted changes, and a process that is killed half-way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from otel_agent_replay.testing import ScriptedProvider
+from otel_agent_replay.testing.provider import Reply, SeenRequest
+from tests.support.asked_runs import body_of, lake_of, question
+from tests.support.lake_runs import RunMaker
+
+RUNS, STEPS, PARALLEL = 100, 100, 8
+PLANTED = {(number, place) for number in range(RUNS) for place in range(STEPS) if (number * STEPS + place) % 131 == 7}
+RECORDED = {place: body_of(("search", {"q": place})) for place in range(STEPS)}
+CHANGED = body_of(("refund", {"order": 7}))
+MORE_MEMORY = 48 << 20
+"""Bytes: what a screening of all runs may take beyond one of a single run; the runs' own bodies alone are more."""
+
+
+def recorded_run(number: int):
+    """A run of a hundred model steps; long requests, so that holding all of them would show."""
+    maker = RunMaker(number)
+    rules = {"role": "system", "content": f"Rules of run {number}. " + "Be kind to everyone who asks. " * 300}
+    for place in range(STEPS):
+        maker.model([rules, {"role": "user", "content": question(number, place)}], RECORDED[place])
+    return maker.run()
+
+
+class Candidate:
+    """Answers as recorded but where a change is planted; tells when it has seen `half`."""
+
+    def __init__(self) -> None:
+        self.answers = {
+            question(number, place): self.answer(number, place) for number in range(RUNS) for place in RECORDED
+        }
+        self.asked: Counter[str] = Counter()
+        self.half = threading.Event()
+
+    def answer(self, number: int, place: int) -> Reply:
+        return Reply(CHANGED if (number, place) in PLANTED else RECORDED[place])
+
+    def __call__(self, request: SeenRequest) -> Reply:
+        content = request.json["messages"][-1]["content"]
+        self.asked[content] += 1
+        if self.asked.total() >= RUNS * STEPS // 2:
+            self.half.set()
+        return self.answers[content]
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a child process ended: its code, the JSON it printed, the most memory it had (bytes)."""
+
+    code: int
+    document: dict
+    memory: int
+
+
+def started(lake: Path, url: str, out: Path, *more: str) -> subprocess.Popen:
+    command = [sys.executable, "-m", "otel_agent_replay", "steps", "--lake", lake, "--candidate", f"base_url={url}/v1"]
+    options = ["--out", out, "--parallel", str(PARALLEL), "--json", *more]
+    return subprocess.Popen([*map(str, command), *map(str, options)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finished(child: subprocess.Popen) -> Finished:
+    output = child.stdout.read()
+    errors = child.stderr.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    child.stdout.close()
+    child.stderr.close()
+    assert output, errors.decode()
+    return Finished(child.returncode, json.loads(output), usage.ru_maxrss * 1024)
+
+
+@pytest.mark.slow
+def test_ten_thousand_steps_are_screened_exactly_in_bounded_memory_and_never_twice(tmp_path):
+    """Exactly the planted changes are found, memory is bounded, and after SIGKILL no step is asked twice."""
+    lake = lake_of(tmp_path / "lake", [recorded_run(number) for number in range(RUNS)])
+    ids = {RunMaker(number).run_id.hex(): number for number in range(RUNS)}
+    candidate = Candidate()
+    with ScriptedProvider(candidate) as provider:
+        provider.seen = _Forgotten()
+        small = finished(started(lake, provider.url, tmp_path / "one", "--where", f"run_id = '{min(ids)}'"))
+        assert small.document["steps"] == STEPS
+        candidate.asked.clear()
+        killed = started(lake, provider.url, tmp_path / "out", "--where", "true")
+        assert candidate.half.wait(300)
+        killed.send_signal(signal.SIGKILL)
+        killed.wait()
+        killed.stdout.close()
+        killed.stderr.close()
+        before = candidate.asked.total()
+        resumed = finished(started(lake, provider.url, tmp_path / "out", "--where", "true"))
+        assert before < RUNS * STEPS, "it was killed half-way"
+        assert set(candidate.asked.values()) == {1}, "no step was asked twice"
+        in_doubt = resumed.document["in_doubt"]
+        assert in_doubt <= PARALLEL
+        assert len(candidate.asked) >= RUNS * STEPS - in_doubt
+        whole = finished(started(lake, provider.url, tmp_path / "out", "--where", "true", "--again"))
+    found = {(ids[one["run"]], one["step"] - 1) for one in whole.document["disagreements"]}
+    assert found == PLANTED
+    assert {(one["match"], one["risk"]) for one in whole.document["disagreements"]} == {("other tools", "external")}
+    assert whole.document["steps"] == RUNS * STEPS
+    assert whole.code == 1
+    lane = whole.document["lanes"]["candidate"]
+    assert lane["in_sight"]["differ"] == lane["runs_differing"] == len({number for number, _ in PLANTED})
+    assert lane["in_sight"]["differ"] + lane["beyond"]["differ"] == len(PLANTED)
+    assert resumed.memory < small.memory + MORE_MEMORY
+
+
+class _Forgotten(list):
+    """Remembers no request: ten thousand long ones would be held by the server otherwise."""
+
+    def append(self, _item):
+        """Forget it."""
