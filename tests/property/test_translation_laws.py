@@ -58,7 +58,7 @@ def said_in(body: bytes, protocol: str) -> dict[str, list]:
             found["system"] += [part["content"] for part in message["parts"]]
             continue
         for part in message["parts"]:
-            if part["type"] == "text":
+            if part["type"] == "text" and part["content"]:
                 found["said"].append((message["role"], part["content"]))
             elif part["type"] == "tool_call":
                 call = (part["name"], json.dumps(json.loads(part["arguments"] or "{}"), sort_keys=True))

@@ -10,6 +10,7 @@ from otel_agent_replay.protocols.json_text import as_object, as_text, compact, p
 from otel_agent_replay.protocols.translation.asked import Lost
 
 SYSTEM_ROLES = ("system", "developer")
+_ROLES = ("user", "assistant", "tool", "function")
 
 
 def text_in(parts: Iterable[Part]) -> str:
@@ -118,7 +119,10 @@ def split_system(system: Sequence[Part], messages: Sequence[Message], lost: Lost
     """Return the system prompt's parts and the turns after it; a system message in mid-conversation is the user's."""
     parts, turns = list(system), []
     for message in messages:
-        if message.get("role") not in SYSTEM_ROLES:
+        role = message.get("role")
+        if role not in SYSTEM_ROLES:
+            if role not in _ROLES:
+                lost.add(f"a message of role {role!r}: it is sent as the user's")
             turns.append(message)
         elif turns:
             lost.add("a system message in mid-conversation: it is sent as the user's")

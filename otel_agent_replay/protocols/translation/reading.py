@@ -202,6 +202,7 @@ _READERS: Final[Mapping[str, Mapping[str, Reader]]] = {
         "max_tokens": _whole("max_tokens"),
         "max_completion_tokens": _whole("max_tokens"),
         "stop": _stop,
+        "random_seed": _whole("seed"),
         "n": _one_choice,
         "response_format": _response_format,
         "reasoning_effort": _effort,
