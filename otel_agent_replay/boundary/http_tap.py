@@ -234,7 +234,8 @@ class ResponseTap:
             facts[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = self._times[0] / 1e9
         found = protocol.response_facts(self._first + plain, self._media_type, head.status)
         facts.update(found)
-        if whole and head.status < 400 and semconv.RESPONSE_MODEL not in found and not self._told:
+        understood = semconv.RESPONSE_MODEL in found or semconv.RESPONSE_FINISH_REASONS in found
+        if whole and head.status < 400 and not understood and not self._told:
             problems = protocol.fold(plain, self._media_type, head.status).problems
             if problems:
                 facts[semconv.MALFORMED] = "; ".join(problems)

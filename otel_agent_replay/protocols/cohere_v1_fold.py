@@ -117,14 +117,14 @@ def cohere_v1_framing(start: bytes, media_type: str) -> ObjectStream | None:
     """Lines by their media type, events by their look; any other body is kept until its end."""
     if is_json_lines(start, media_type):
         return JsonLines(read_v1)
-    return JsonStream() if is_stream(start, media_type) else None
+    return JsonStream(read_v1) if is_stream(start, media_type) else None
 
 
 def cohere_v1_glance(body: bytes, media_type: str) -> Iterator[NamedObject]:
     """The first and the last line; of server-sent events, which few ask for, all."""
     if is_json_lines(body[:64], media_type):
         return objects_of(JsonLines(read_v1), ends_of(body))
-    return objects_of(JsonStream(), body)
+    return objects_of(JsonStream(read_v1), body)
 
 
 def fold_cohere_v1(body: bytes, status: int) -> Folded:

@@ -10,19 +10,15 @@ whether it is whole, its JSON tells.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from otel_agent_replay.protocols.json_text import parse
-from otel_agent_replay.protocols.stream import NamedObject
+from otel_agent_replay.protocols.stream import NamedObject, Reader
 
 _BOM = b"\xef\xbb\xbf"
 _SPACES = b" \t\r"
 _MEDIA_TYPES = ("ndjson", "jsonl", "json-lines", "jsonlines", "stream+json", "json-stream")
-
-Reader = Callable[[str, dict[str, Any]], dict[str, Any]]
-"""From the text of a line and its object to the object that a reducer gets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +84,10 @@ class JsonLines:
         self._parser = JsonLinesParser()
         self._number = 0
 
-    def feed(self, chunk: bytes) -> Iterator[NamedObject]:
+    def feed(self, chunk: bytes) -> Iterable[NamedObject]:
         """See `ObjectStream`."""
-        return self._objects(self._parser.feed(chunk))
+        lines = self._parser.feed(chunk)
+        return self._objects(lines) if lines else ()
 
     def close(self) -> Iterator[NamedObject]:
         """See `ObjectStream`."""

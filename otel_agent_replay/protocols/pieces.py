@@ -48,6 +48,7 @@ _WHOLE = {
     "toolConfig": "tools",
     "functions": "tools",
 }
+_ROLES = {"USER": "user", "CHATBOT": "assistant", "SYSTEM": "system", "TOOL": "tool"}  # Cohere's first version
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_"
 
 
@@ -96,8 +97,9 @@ def _turns(text: str, span: Span) -> Iterator[_Mark]:
     for element in elements(text, span.start):
         value = element.value if isinstance(element.value, dict) else {}
         role = value.get("role") or value.get("type")
+        role = _ROLES.get(role, role) if isinstance(role, str) else ""
         # The comma belongs to the message after it: a message then has the same bytes whether or not one follows.
-        yield _Mark(element.start if before is None else before, element.end, role if isinstance(role, str) else "")
+        yield _Mark(element.start if before is None else before, element.end, role)
         before = element.end
 
 

@@ -15,6 +15,14 @@ def test_every_attribute_and_column_is_in_the_contract() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_every_protocol_is_in_the_contract() -> None:
+    """Each value of `agent_replay.protocol` stands in the table of protocols."""
+    from otel_agent_replay.protocols import PROTOCOLS
+
+    page = (ROOT / "proto" / "README.md").read_text(encoding="utf-8")
+    assert [name for name in PROTOCOLS if f"`{name}`" not in page] == []
+
+
 def test_every_setting_is_documented_in_the_readme_of_the_package() -> None:
     """Each option's environment name stands in the settings table of the README."""
     from otel_agent_replay.settings import PREFIX, Settings

@@ -204,5 +204,5 @@ def test_requests_of_both_versions_have_facts_and_messages():
     assert read.messages[2]["parts"] == [{"type": "tool_call_response", "id": "f", "response": [{"x": 1}]}]
     assert (read.system, read.tools) == ([{"type": "text", "content": "s"}], [{"type": "function", "name": "f"}])
     assert [role for _, _, role in split_request("cohere.chat_v1", old) if role != "envelope"] == [
-        "system", "user", "USER", "CHATBOT", "TOOL", "tools",
+        "system", "user", "user", "assistant", "tool", "tools",
     ]  # fmt: skip
