@@ -1,0 +1,162 @@
+"""Our reduction of recorded streams beside the provider SDKs' own stream parsers, in MB/s over the same bytes.
+
+The peers are `openai.Stream` and `anthropic.Stream`: given an httpx response that holds the body already (no socket, no
+client, no retry), iterated to the end, the events counted and dropped. That is their parse from bytes to event objects and
+nothing more; they fold nothing, and check no arguments. Ours goes the whole way: bytes to events to the folded message, tool
+arguments checked, problems named. Both get the body in the same pieces of 4 KiB.
+
+The corpus is every recorded stream that both sides read without an error, read from OTEL_AGENT_REPLAY_DATA or
+`../shared/data`; where that is absent, streams made here, and the figure says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import httpx2
+import openai
+from anthropic.types import RawMessageStreamEvent
+from measure import Figure, paired, report, spread
+from openai.types.chat import ChatCompletionChunk
+from openai.types.responses import ResponseStreamEvent
+
+from otel_agent_replay.imports import read_exchanges
+from otel_agent_replay.protocols import PROTOCOLS, Protocol, reduce_chunks
+from otel_agent_replay.replay.protocol import protocol_of
+
+PIECE = 4096
+ROUNDS = 11
+TIMES_MB_S = 3.0
+
+openai_client = openai.OpenAI(api_key="none", max_retries=0)
+anthropic_client = anthropic.Anthropic(api_key="none", max_retries=0)
+
+
+class Pieces(httpx2.SyncByteStream):
+    """A body in pieces, as a response reads it."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._pieces)
+
+
+def response(pieces: list[bytes]) -> httpx2.Response:
+    request = httpx2.Request("POST", "http://127.0.0.1/")
+    return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Pieces(pieces), request=request)
+
+
+PEERS: dict[str, Callable[[list[bytes]], Any]] = {
+    "openai.chat_completions": lambda pieces: openai.Stream(
+        cast_to=ChatCompletionChunk, response=response(pieces), client=openai_client
+    ),
+    "openai.responses": lambda pieces: openai.Stream(
+        cast_to=ResponseStreamEvent, response=response(pieces), client=openai_client
+    ),
+    "anthropic.messages": lambda pieces: anthropic.Stream(
+        cast_to=RawMessageStreamEvent, response=response(pieces), client=anthropic_client
+    ),
+}
+
+
+def cut(body: bytes) -> list[bytes]:
+    return [body[at : at + PIECE] for at in range(0, len(body), PIECE)]
+
+
+def counted(make: Callable[[list[bytes]], Any], pieces: list[bytes]) -> int:
+    return sum(1 for _ in make(pieces))
+
+
+def recorded() -> dict[str, list[bytes]]:
+    """Streams by protocol, each read by its SDK without an error."""
+    named = os.environ.get("OTEL_AGENT_REPLAY_DATA")
+    root = Path(named) if named else Path(__file__).parents[2] / "shared" / "data"
+    index = root / "INDEX.tsv"
+    found: dict[str, list[bytes]] = {name: [] for name in PEERS}
+    if not index.is_file():
+        return found
+    for line in index.read_text(encoding="utf-8").splitlines()[1:]:
+        for exchange in read_exchanges(root / line.split("\t")[0]):
+            protocol = protocol_of(exchange)
+            if protocol is None or protocol.name not in PEERS or exchange.status != 200:
+                continue
+            if protocol.framing(exchange.body[:64], exchange.media_type) is None:
+                continue
+            try:
+                if counted(PEERS[protocol.name], cut(exchange.body)):
+                    found[protocol.name].append(exchange.body)
+            except Exception:  # what the SDK cannot read cannot be timed
+                continue
+    return found
+
+
+def made() -> dict[str, list[bytes]]:
+    """A stream of each protocol, where there are no recordings."""
+    deltas = [f"word{number} " for number in range(400)]
+    chat = [
+        {"object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"content": text}}]} for text in deltas
+    ]
+    responses = [{"type": "response.output_text.delta", "output_index": 0, "delta": text} for text in deltas]
+    messages = [
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}} for text in deltas
+    ]
+
+    def framed(events: list[dict[str, Any]]) -> bytes:
+        lines = [(b"event: %s\n" % event["type"].encode() if "type" in event else b"", event) for event in events]
+        return b"".join(name + b"data: " + json.dumps(event).encode() + b"\n\n" for name, event in lines)
+
+    return {
+        "openai.chat_completions": [framed(chat)],
+        "openai.responses": [framed(responses)],
+        "anthropic.messages": [framed(messages)],
+    }
+
+
+def figure(name: str, protocol: Protocol, bodies: list[bytes], corpus: str) -> Figure:
+    pieces = [cut(body) for body in bodies]
+    size = sum(map(len, bodies))
+
+    def ours() -> None:
+        for chunks in pieces:
+            reduce_chunks(protocol, chunks, "text/event-stream", 200)
+
+    def theirs() -> None:
+        for chunks in pieces:
+            counted(PEERS[name], chunks)
+
+    pairs = paired(ours, theirs, rounds=ROUNDS)
+    ratio, low, high = spread([peer / mine for mine, peer in pairs])
+    ours_s, theirs_s = spread([mine for mine, _ in pairs])[0], spread([peer for _, peer in pairs])[0]
+    return Figure(
+        f"{name}: our whole reduction as many times as fast as the SDK's event objects alone",
+        ratio,
+        TIMES_MB_S,
+        "x",
+        at_most=False,
+        low=low,
+        high=high,
+        detail=f"{len(bodies)} {corpus} streams, {size / 1e6:.2f} MB: {size / ours_s / 1e6:.1f} against "
+        f"{size / theirs_s / 1e6:.1f} MB/s",
+    )
+
+
+def main() -> int:
+    """Measure each protocol whose SDK has a stream parser."""
+    warnings.simplefilter("ignore")
+    bodies, corpus = recorded(), "recorded"
+    if not all(bodies.values()):
+        bodies, corpus = made(), "made up"
+    figures = [figure(name, PROTOCOLS[name], bodies[name], corpus) for name in PEERS]
+    return report("protocol_reduction", figures)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
