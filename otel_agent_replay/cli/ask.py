@@ -67,7 +67,10 @@ def ask(
     from otel_agent_replay.report.screened import asked_actions, recorded_action
 
     asked = [*([f"model={model}"] if model is not None else []), *candidates] or [""]
-    lanes = {candidate.name: candidate for candidate in (candidate_of(text, settings) for text in asked)}
+    given = [candidate_of(text, settings) for text in asked]
+    lanes = {candidate.name: candidate for candidate in given}
+    if len(lanes) < len(given):
+        raise click.UsageError("the same candidate is given twice")
     if baseline:
         again = candidate_of("", ())
         lanes.setdefault(again.name, again)

@@ -1,10 +1,18 @@
-"""How far long work is, on standard error: one line that is written anew on a terminal, now and then one elsewhere."""
+"""How far long work is, on standard error: one line that is written anew on a terminal, now and then one elsewhere.
+
+And how it is ended: the first Ctrl-C asks, the second does not.
+"""
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
+from types import FrameType
 from typing import TYPE_CHECKING
+
+from otel_agent_replay.cli.output import remark
 
 if TYPE_CHECKING:
     from otel_agent_replay.replay.ask.screen import Progress
@@ -47,6 +55,29 @@ class ProgressLine:
             sys.stderr.write("\r" + " " * self._written + "\r")
             sys.stderr.flush()
             self._written = 0
+
+
+class Interrupt:
+    """While it is open, the first Ctrl-C sets `asked` and lets what is under way end; the second interrupts as ever."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self._before: signal._HANDLER = None
+
+    def __enter__(self) -> Interrupt:  # noqa: PYI034 - typing.Self needs 3.11
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, *what: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        self.asked.set()
+        remark("interrupted: waiting for the answers under way (Ctrl-C again leaves them in doubt)")
 
 
 def _duration(seconds: float) -> str:

@@ -162,7 +162,7 @@ def _ask(
     results: Results, lake: Lake, lanes: dict[str, Candidate], limits: Any, env_file: Path | None, out: Path
 ) -> str:
     """Ask what is left to ask; return why that ended early."""
-    from otel_agent_replay.cli.progress import ProgressLine
+    from otel_agent_replay.cli.progress import Interrupt, ProgressLine
     from otel_agent_replay.cli.steps_plan import checked, plan_sentence, planned
     from otel_agent_replay.replay.ask.screen import screen
 
@@ -178,20 +178,19 @@ def _ask(
         lake.root, "steps", lanes, ["--out", str(out)], endpoints=_endpoints(todo), runs=todo.runs, questions=left
     )
     line = ProgressLine(left, before.usd)
-    try:
-        return screen(
-            lambda run_id: lake.load(run_id, whole=False),
-            results,
-            lanes,
-            limits,
-            environment=environment,
-            tell=line.tell,
-        )
-    except KeyboardInterrupt:
-        remark(f"interrupted; what came is kept in {out}, and the same command goes on from there")
-        raise
-    finally:
-        line.end()
+    with Interrupt() as interrupt:
+        try:
+            return screen(
+                lambda run_id: lake.load(run_id, whole=False),
+                results,
+                lanes,
+                limits,
+                environment=environment,
+                tell=line.tell,
+                stopping=interrupt.asked,
+            )
+        finally:
+            line.end()
 
 
 def _endpoints(todo: Plan) -> list[str]:

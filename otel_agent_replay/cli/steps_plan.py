@@ -21,11 +21,13 @@ def planned(lake: Lake, run_ids: Sequence[bytes], lanes: Mapping[str, Candidate]
     from otel_agent_replay.replay.ask.plan import plan
 
     found = plan(lake.root, run_ids, lanes, repeats)
-    if not found.steps:
-        reasons = "; ".join(f"{count} steps: {why}" for why, count in found.skipped.items())
+    judged = next(iter(found.lanes.values()))
+    if not judged.questions:
+        reasons = {**found.skipped, **judged.refused}
+        told = "; ".join(f"{count} steps: {why}" for why, count in reasons.items()) or "they have none"
         raise CannotJudge(
-            f"no model step of the {found.runs} runs can be asked again"
-            + (f" ({reasons}); it takes the recorded request: fidelity `exchange` or better" if reasons else "")
+            f"no model step of the {found.runs} runs can be asked again ({told}). It takes the recorded request and "
+            "answer: fidelity `exchange` or better, at a capture level that keeps them"
         )
     return found
 
@@ -76,6 +78,8 @@ def show_plan(found: Plan, lanes: Mapping[str, Candidate], *, as_json: bool) -> 
         click.echo(f"left out: {count:,} steps: {why}")
     emit([_shown(row) for row in rows], as_json=False, title="lanes")
     for row in rows:
+        for why, count in row["refused"].items():
+            remark(f"note: {count:,} questions of {row['lane']} cannot be sent: {why}")
         for model, count in row["unpriced"].items():
             remark(
                 f"note: no price is known of {model or 'a model without a name'} ({count:,} questions of {row['lane']})"
@@ -97,6 +101,7 @@ def _row(lane: str, asked: str, plan: LanePlan) -> dict[str, Any]:
         "about_usd": plan.about_usd if priced else None,
         "most_usd": plan.most_usd if priced else None,
         "unpriced": dict(plan.unpriced),
+        "refused": dict(plan.refused),
         "endpoints": dict(plan.endpoints),
     }
 

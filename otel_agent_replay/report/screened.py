@@ -73,7 +73,7 @@ def screening_of(
                 step.run_id,
                 step.step,
                 action_in(protocol, step.answer, step.used),
-                {lane: [_asked(protocol, call) for call in calls] for lane, calls in asked.items()},
+                {lane: [_asked(call) for call in calls] for lane, calls in asked.items()},
             )
         )
         if disagreement is not None:
@@ -81,7 +81,7 @@ def screening_of(
     return screening.finish()
 
 
-def _asked(protocol: Protocol, call: AskedCall) -> Action:
+def _asked(call: AskedCall) -> Action:
     if call.answer is None:
         return no_answer("in doubt: " + call.why if call.state == "in_doubt" else call.why or call.state)
-    return action_in(protocol, call.answer, call.used)
+    return action_in(PROTOCOLS[call.protocol], call.answer, call.used)

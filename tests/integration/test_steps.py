@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import signal
 import sqlite3
+import subprocess
+import sys
+import threading
 
 import pytest
 
-from otel_agent_replay.model import Fidelity
+from otel_agent_replay import semconv
+from otel_agent_replay.model import Fidelity, HttpRequestHead, Kind
+from otel_agent_replay.replay.ask.results import Results
 from otel_agent_replay.replay.audit import AuditLog
 from otel_agent_replay.replay.cohort import CohortRun, read_cohort, write_cohort
 from otel_agent_replay.testing import ScriptedProvider
 from otel_agent_replay.testing.provider import Reply
+from otel_agent_replay.testing.replies import anthropic_message
 from tests.support.asked_runs import FakeModel, asked_run, body_of, document, invoke, lake_of, question, with_fidelity
+from tests.support.lake_runs import RunMaker
 
 SEARCH, REFUND, TEXT = ("search", {"q": "x"}), ("refund", {"order": 7}), "Done."
 RUNS = {number: [SEARCH, REFUND, TEXT] for number in range(4)}
@@ -320,6 +328,81 @@ def test_two_goes_at_one_file_do_not_mix(lake, tmp_path):
         assert "another process" in done.stderr
     finally:
         other.close()
+
+
+def test_a_change_that_does_not_fit_one_step_leaves_the_others(tmp_path):
+    """A step whose request cannot be changed so, or speaks another protocol, is counted with the reason; others go."""
+    claude = RunMaker(7, agent="clerk")
+    body = json.dumps({"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}).encode()
+    head = HttpRequestHead("POST", "http://127.0.0.1:1/v1/messages")
+    answer = claude.keep(anthropic_message("Hello").body)
+    protocol = {semconv.PROTOCOL: "anthropic.messages"}
+    claude.add(Kind.MODEL, "claude", claude.keep(body), answer, attributes=protocol, head=head)
+    lake = lake_of(tmp_path / "lake", [asked_run(0, RUNS[0]), claude.run()])
+    api = "api=openai.chat_completions,"
+    found, model, done = screened(lake, tmp_path / "out", {}, candidate=f"model=gpt-5-mini,{api}")
+    assert done.exit_code == 125
+    assert len(model.asked) == 3
+    (why,) = found["unanswered"]
+    assert "anthropic.messages" in why
+    assert found["in_doubt"] == 0
+    changed, model, _ = screened(
+        lake, tmp_path / "two", {}, "--set", "max_tokens=7", "--set", "messages[0].content[0].x=1"
+    )
+    assert model.asked == []
+    assert sum(changed["unanswered"].values()) == 4
+
+
+def test_a_missing_key_stops_before_anything_is_sent(tmp_path):
+    """Where a key is not there, the variable is named, and nothing is in doubt afterwards."""
+    lake = lake_of(tmp_path / "lake", [moved_to(asked_run(0, RUNS[0]), "https://api.openai.com")])
+    ask = ("steps", "--where", "true", "--candidate", "model=m,key_env=NO_SUCH_KEY", "--out", tmp_path / "out")
+    for _ in range(2):
+        done = invoke(lake, *ask)
+        assert done.exit_code == 2
+        assert "NO_SUCH_KEY" in done.stderr
+    with Results(tmp_path / "out") as results:
+        assert results.in_doubt() == 0
+
+
+def test_a_key_that_the_provider_repeats_is_kept_nowhere(lake, tmp_path):
+    """An error that quotes the key is shown and stored with the key masked."""
+    (tmp_path / "keys").write_text("MY_KEY=my-very-own-secret\n")
+    with ScriptedProvider(lambda asked: Reply(asked.header("authorization").encode(), 401)) as provider:
+        done = steps(lake, tmp_path / "out", provider.url, "--env-file", tmp_path / "keys", candidate="key_env=MY_KEY,")
+    assert "HTTP 401: Bearer [masked]" in done.stdout
+    kept = [path for path in tmp_path.iterdir() if path.is_file() and b"very-own" in path.read_bytes()]
+    assert kept == [tmp_path / "keys"]
+
+
+def test_one_interrupt_lets_the_answers_under_way_come(lake, tmp_path):
+    """After Ctrl-C nothing more is sent, what is under way is kept, and the same command goes on from there."""
+    model, reached, release = FakeModel(RECORDED), threading.Event(), threading.Event()
+
+    def script(request):
+        reply = model(request)
+        if len(model.asked) == 6:
+            reached.set()
+        return Reply(reply.body, hold={-1: release}) if len(model.asked) > 4 else reply
+
+    options = ["--lake", lake, "--where", "true", "--out", tmp_path / "out", "--parallel", 2, "--json"]
+    with ScriptedProvider(script) as provider:
+        command = ["steps", *options, "--candidate", f"base_url={provider.url}/v1"]
+        child = subprocess.Popen([sys.executable, "-m", "otel_agent_replay", *map(str, command)],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        assert reached.wait(60)
+        child.send_signal(signal.SIGINT)
+        while "waiting for the answers" not in child.stderr.readline():
+            assert child.poll() is None
+        release.set()
+        printed, _ = child.communicate(timeout=60)
+        found = json.loads(printed)
+        assert child.returncode == 125
+        assert found["stopped"] == "it was interrupted"
+        assert (found["steps"], found["in_doubt"], len(model.asked)) == (6, 0, 6)
+        done = invoke(lake, *map(str, ["steps", *command[3:]]))
+    assert done.exit_code == 0
+    assert sorted(content for _, content in model.asked) == sorted(RECORDED)
 
 
 def test_asking_a_cohort_is_entered_in_the_audit_log(lake, tmp_path):

@@ -160,7 +160,10 @@ class Candidate:
         )
 
     def _same_protocol(self, recorded: str) -> None:
-        """Refuse an endpoint of another protocol: a request is sent as it was written."""
+        """Refuse an endpoint of another protocol: a request is sent as it was written.
+
+        Who translates requests begins here: `Question.protocol` is the protocol of what is sent and answered.
+        """
         spoken = self.protocol or (_OWN_PROTOCOL.get(provider_at(self.base_url) or "", "") if self.base_url else "")
         if spoken and spoken != recorded:
             raise CannotJudge(

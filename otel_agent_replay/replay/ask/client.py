@@ -16,11 +16,14 @@ from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
 from otel_agent_replay.errors import CannotJudge
+from otel_agent_replay.payload import credentials
+from otel_agent_replay.payload.masks import MASK
 from otel_agent_replay.replay.ask.answer import Answer
 from otel_agent_replay.replay.ask.candidate import Question, endpoint_of
 
 _TRIED_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _REFUSALS = frozenset({401, 403})
+_KEPT_TEXT = 300  # bytes of an error's body
 MOST_READ = 64 << 20
 """Bytes; an answer that is longer is not read to its end."""
 
@@ -104,8 +107,8 @@ class Client:
             if 200 <= answer.status < 300:
                 return answer
             if answer.status not in _TRIED_AGAIN:
-                raise Unanswered(_told(answer), refused=answer.status in _REFUSALS)
-            last = _Again(_told(answer), wait_s)
+                raise Unanswered(_told(answer, question), refused=answer.status in _REFUSALS)
+            last = _Again(_told(answer, question), wait_s)
         raise last or Unanswered("no attempt was allowed")
 
     def _wait(self, attempt: int, last: _Again) -> None:
@@ -205,5 +208,10 @@ def _asked_to_wait(headers: Any) -> float | None:
     return None
 
 
-def _told(answer: Answer) -> str:
-    return f"HTTP {answer.status}: {answer.body[:300].decode('utf-8', 'replace')}"
+def _told(answer: Answer, question: Question) -> str:
+    """Return the provider's words; a key that it repeats is masked."""
+    text = answer.body[:_KEPT_TEXT].decode("utf-8", "replace")
+    for name, value in question.headers:
+        if credentials.is_header(name):
+            text = text.replace(value.rpartition(" ")[2], MASK)
+    return f"HTTP {answer.status}: {text}"

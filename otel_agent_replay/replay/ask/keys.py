@@ -48,24 +48,26 @@ _HEADERS = {
 _OWN_HOSTS = {"anthropic.messages": "anthropic"}  # who else serves the protocol takes its key in the same header
 
 
+class NoKey(ConfigurationError):
+    """An endpoint needs a key that is not there; the message names the variable to set."""
+
+
 def key_headers(
     url: str, protocol: str, environment: Mapping[str, str], key_variable: str = ""
 ) -> list[tuple[str, str]]:
     """Return the headers that open `url`: none for a host that nobody knows, unless `key_variable` names a variable.
 
-    Raises ConfigurationError, naming the variable, where a key is needed and not in `environment`.
+    Raises NoKey, naming the variable, where a key is needed and not in `environment`.
     """
     provider = provider_at(url)
     names = (key_variable,) if key_variable else KEY_VARIABLES.get(provider or "", ())
     if not names:
         if provider is None:
             return []
-        raise ConfigurationError(
-            f"no variable is known that holds a key of {provider} ({_host(url)}); name it: key_env=VARIABLE"
-        )
+        raise NoKey(f"no variable is known that holds a key of {provider} ({_host(url)}); name it: key_env=VARIABLE")
     key = next((environment[name] for name in names if environment.get(name)), "")
     if not key:
-        raise ConfigurationError(
+        raise NoKey(
             f"{_host(url)} needs a key: set {' or '.join(names)} in the environment or in --env-file, or name another "
             "variable (key_env=VARIABLE)"
         )

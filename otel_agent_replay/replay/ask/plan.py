@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from otel_agent_replay.errors import CannotJudge
 from otel_agent_replay.protocols import PROTOCOLS
 from otel_agent_replay.replay.ask.answer import price_of
 from otel_agent_replay.replay.ask.candidate import Candidate, shown_endpoint
@@ -44,7 +45,8 @@ FROM calls GROUP BY ALL ORDER BY 1, 2, 3, 4
 class LanePlan:
     """What one lane takes. `unpriced` are the models whose price nobody knows: they are in no sum of money.
 
-    `about_usd` is what the recorded answers' tokens cost, `most_usd` what the questions may cost at most.
+    `refused` questions cannot be sent to this candidate, by reason; they are in no other figure. `about_usd` is what
+    the recorded answers' tokens cost, `most_usd` what the questions may cost at most.
     """
 
     questions: int = 0
@@ -55,6 +57,7 @@ class LanePlan:
     most_usd: float = 0.0
     unpriced: dict[str, int] = field(default_factory=dict)
     endpoints: dict[str, int] = field(default_factory=dict)
+    refused: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ class Plan:
 
 
 def plan(lake: Path, run_ids: Sequence[bytes], lanes: Mapping[str, Candidate], repeats: int) -> Plan:
-    """Return what it takes to ask every model step of the runs. Loads DuckDB. Raises CannotJudge as asking would."""
+    """Return what it takes to ask every model step of the runs. Loads DuckDB."""
     from otel_agent_replay.lake.views import connect
 
     with connect(lake) as connection:
@@ -117,7 +120,11 @@ class _Group:
 
 def _add(lane: LanePlan, candidate: Candidate, asked: _Group) -> None:
     # Not every recording has its URL in a column; where it lies in the exchange alone, it is read when it is asked.
-    url = candidate.address(asked.url, asked.protocol) if asked.url or candidate.base_url else ""
+    try:
+        url = candidate.address(asked.url, asked.protocol) if asked.url or candidate.base_url else ""
+    except CannotJudge as error:
+        lane.refused[str(error)] = lane.refused.get(str(error), 0) + asked.questions
+        return
     model = candidate.model_for(asked.model)
     protocol = PROTOCOLS.get(asked.protocol)
     provider = asked.provider if protocol is None else protocol.provider(url)

@@ -51,7 +51,7 @@ CREATE TABLE calls (
     estimate_usd REAL,  -- at most
     lost_usd REAL NOT NULL DEFAULT 0,  -- what earlier goes at it, left in doubt, may have cost
     why TEXT NOT NULL DEFAULT '',
-    provider TEXT, model TEXT, input_tokens INTEGER, output_tokens INTEGER, cost_usd REAL,
+    protocol TEXT, model TEXT, input_tokens INTEGER, output_tokens INTEGER, cost_usd REAL,
     status INTEGER, media_type TEXT, body BLOB, latency_ns INTEGER, first_byte_ns INTEGER,
     PRIMARY KEY (run_id, step, lane, repeat)
 ) WITHOUT ROWID;
@@ -71,12 +71,12 @@ class CallKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AskedCall:
-    """What became of one question; `answer` where it was answered, else `why` not."""
+    """What became of one question; `answer`, in `protocol`, where it was answered, else `why` not."""
 
     lane: str
     repeat: int
     state: str
-    provider: str
+    protocol: str
     used: Used
     answer: Answer | None
     why: str
@@ -200,7 +200,7 @@ class Results:
 
     def runs(self) -> list[tuple[bytes, str]]:
         """Return the runs of the cohort in order, each with its state."""
-        return [(bytes(run), str(state)) for run, state in self._db.execute("SELECT run_id, state FROM runs")]
+        return [(bytes(run), str(state)) for run, state in self._db.execute(_RUNS)]
 
     def run_is(self, run_id: bytes, state: str, why: str = "") -> None:
         """Note that a run's steps are all listed, or that it is missing."""
@@ -250,14 +250,14 @@ class Results:
             (*key, time.time_ns(), estimate_usd),
         )
 
-    def answered(self, key: CallKey, answer: Answer, provider: str, used: Used) -> None:
+    def answered(self, key: CallKey, answer: Answer, protocol: str, used: Used) -> None:
         """Note an answer."""
         self._change(
-            "UPDATE calls SET state = 'answered', provider = ?, model = ?, input_tokens = ?, output_tokens = ?, "
+            "UPDATE calls SET state = 'answered', protocol = ?, model = ?, input_tokens = ?, output_tokens = ?, "
             "cost_usd = ?, status = ?, media_type = ?, body = ?, latency_ns = ?, first_byte_ns = ? "
             "WHERE run_id = ? AND step = ? AND lane = ? AND repeat = ?",
             (
-                provider, used.model, used.input_tokens, used.output_tokens, used.cost_usd, answer.status,
+                protocol, used.model, used.input_tokens, used.output_tokens, used.cost_usd, answer.status,
                 answer.media_type, _packed(answer.body), answer.latency_ns, answer.first_byte_ns, *key,
             ),
         )  # fmt: skip
@@ -311,8 +311,9 @@ class Results:
                     yield _asked_step(run_id, step, calls.get(step, []), *more)
 
 
+_RUNS = "SELECT run_id, state FROM runs ORDER BY run_id"
 _CALLS = (
-    "SELECT step, lane, repeat, state, why, provider, model, input_tokens, output_tokens, cost_usd, status, "
+    "SELECT step, lane, repeat, state, why, protocol, model, input_tokens, output_tokens, cost_usd, status, "
     "media_type, body, latency_ns, first_byte_ns FROM calls WHERE run_id = ? ORDER BY step, lane, repeat"
 )
 _STEPS = (
@@ -322,14 +323,14 @@ _STEPS = (
 
 
 def _call(
-    lane: str, repeat: int, state: str, why: str, provider: str | None, model: str | None, given: int | None,
+    lane: str, repeat: int, state: str, why: str, protocol: str | None, model: str | None, given: int | None,
     made: int | None, cost: float | None, status: int | None, media_type: str | None, body: bytes | None,
     latency_ns: int | None, first_byte_ns: int | None,
 ) -> AskedCall:  # fmt: skip
     answer = None
     if body is not None and status is not None:
         answer = Answer(status, media_type or "", zlib.decompress(body), latency_ns, first_byte_ns)
-    return AskedCall(lane, repeat, state, provider or "", Used(model or "", given, made, cost), answer, why)
+    return AskedCall(lane, repeat, state, protocol or "", Used(model or "", given, made, cost), answer, why)
 
 
 def _asked_step(

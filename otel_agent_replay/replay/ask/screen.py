@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_agent_replay import semconv
-from otel_agent_replay.errors import AgentReplayError, RecordingError
+from otel_agent_replay.errors import AgentReplayError, CannotJudge, ConfigurationError, RecordingError
 from otel_agent_replay.model import Kind, RecordedRun, SideEffect
 from otel_agent_replay.replay.ask.answer import Answer, used_by
 from otel_agent_replay.replay.ask.candidate import Candidate, Question
 from otel_agent_replay.replay.ask.client import Client, Patience, Unanswered
 from otel_agent_replay.replay.ask.estimate import estimate
+from otel_agent_replay.replay.ask.keys import NoKey
 from otel_agent_replay.replay.ask.pace import Budget, Pace
 from otel_agent_replay.replay.ask.request import RecordedStep, model_steps
 from otel_agent_replay.replay.ask.results import CallKey, Results
@@ -80,13 +81,15 @@ def screen(
     *,
     environment: Mapping[str, str],
     tell: Callable[[Progress], None] = lambda _: None,
+    stopping: threading.Event | None = None,
 ) -> str:
     """Ask what is not answered yet; return why it ended early, "" when everything was asked.
 
-    Keys are looked up in `environment`. What fails without having been paid for is asked again by the next go. Raises
-    ConfigurationError where a request cannot be edited or no key is there; what came until then is in `results`.
+    Keys are looked up in `environment`. What fails without having been paid for is asked again by the next go. When
+    `stopping` is set, what is under way is waited for and nothing more is asked. Raises NoKey where a key is not
+    there; what came until then is in `results`.
     """
-    return _Screening(load, results, lanes, limits, environment, tell).run()
+    return _Screening(load, results, lanes, limits, environment, tell, stopping or threading.Event()).run()
 
 
 class _Screening:
@@ -98,18 +101,19 @@ class _Screening:
         limits: Limits,
         environment: Mapping[str, str],
         tell: Callable[[Progress], None],
+        stopping: threading.Event,
     ) -> None:
         self._load, self._results, self._lanes, self._limits = load, results, lanes, limits
         self._environment, self._tell = environment, tell
-        self._stopping = threading.Event()
-        pace = Pace(limits.per_second, wait=self._stopping.wait)
+        self._stopping = stopping
+        pace = Pace(limits.per_second, wait=stopping.wait)
         self._pace = pace
         spent = results.spent()
         self._budget = Budget(limits.usd, limits.calls, spent.usd, spent.calls)
         self._done: queue.SimpleQueue[_Done] = queue.SimpleQueue()
         self._todo: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
         self._client = Client(
-            connections=limits.parallel, patience=limits.patience, before_again=pace.take, stopping=self._stopping
+            connections=limits.parallel, patience=limits.patience, before_again=pace.take, stopping=stopping
         )
         self._under_way = 0
         self._failures = 0
@@ -138,21 +142,28 @@ class _Screening:
         while more or self._under_way:
             batch: list[_Work] = []
             turn_s = 0.0
-            while more and self._under_way + len(batch) < self._limits.parallel:
-                turn_s = self._pace.ready_in()
-                if turn_s:
-                    break
-                work = next(works, None)
-                if work is None or not self._let_through(work):
-                    more = False
-                    break
-                self._pace.take()
-                batch.append(work)
+            try:
+                while more and self._under_way + len(batch) < self._limits.parallel:
+                    turn_s = self._pace.ready_in()
+                    if turn_s:
+                        break
+                    work = next(works, None)
+                    if work is None or not self._let_through(work):
+                        more = False
+                        break
+                    self._pace.take()
+                    batch.append(work)
+            except BaseException:
+                for work in batch:  # these will not go any more: nothing about them is in doubt
+                    self._results.unanswered(work.key, "not sent", in_doubt=False)
+                raise
             self._results.commit()  # intents are on disk before their questions go
             for work in batch:
                 self._under_way += 1
                 self._todo.put(work)
             self._take_in(turn_s)
+            if self._stopping.is_set() and more:
+                self._why = self._why or "it was interrupted"
             more = more and not self._why
 
     def _take_in(self, turn_s: float) -> None:
@@ -195,7 +206,7 @@ class _Screening:
             price = work.candidate.price
             used = used_by(done.answer, question.protocol, question.provider, question.model, price=price)
             self._budget.settle(work.most_usd, used.cost_usd)
-            self._results.answered(work.key, done.answer, question.provider, used)
+            self._results.answered(work.key, done.answer, question.protocol.name, used)
             self._answered += 1
             self._failures = 0
             return
@@ -243,11 +254,24 @@ class _Screening:
                 for repeat in range(1, self._limits.repeats + 1)
                 if self._is_open(states.get((step.step, lane, repeat), ""))
             ]
-            if repeats:
-                question = candidate.question(step, self._environment)
+            keys = [CallKey(step.run_id, step.step, lane, repeat) for repeat in repeats]
+            question = self._question(step, candidate, keys) if keys else None
+            if question is not None:
                 most_usd = estimate(step, question, candidate).most_usd
-            for repeat in repeats:
-                yield _Work(CallKey(step.run_id, step.step, lane, repeat), candidate, question, most_usd)
+                for key in keys:
+                    yield _Work(key, candidate, question, most_usd)
+
+    def _question(self, step: RecordedStep, candidate: Candidate, keys: Sequence[CallKey]) -> Question | None:
+        """Return what to send; None, and the reason in the results, where a change does not fit this very step."""
+        try:
+            return candidate.question(step, self._environment)
+        except NoKey:
+            raise
+        except (ConfigurationError, CannotJudge) as error:
+            for key in keys:
+                self._results.intend(key, None)
+                self._results.unanswered(key, f"not sent: {error}", in_doubt=False)
+            return None
 
     def _is_wanted(self, key: tuple[int, str, int]) -> bool:
         return key[1] in self._lanes and key[2] <= self._limits.repeats
