@@ -6,14 +6,12 @@ line, of which the framing was taken off; they are framed again, and the exchang
 
 from __future__ import annotations
 
-import gzip
 import json
-import zlib
 from collections.abc import Iterator
 from typing import Any
 
 from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.imports.cassettes import is_hex
+from otel_agent_replay.imports.packed import GZIP, is_hex, unzipped
 from otel_agent_replay.model import WireExchange
 from otel_agent_replay.protocols import framed_by_lines, recognise_object
 from otel_agent_replay.protocols.event_stream import MEDIA_TYPE as EVENT_STREAM
@@ -27,11 +25,11 @@ _LAST_EVENTS = ("message_stop", "response.completed", "response.incomplete", "re
 
 def plain_bytes(data: bytes, source: str) -> bytes:
     """What a file holds, without gzip or hexadecimal around it. Raises DamagedRecording for a broken packing."""
-    if data.startswith(b"\x1f\x8b"):
-        try:
-            return gzip.decompress(data)
-        except (OSError, EOFError, zlib.error) as error:
-            raise DamagedRecording(f"{source} begins as gzip and cannot be unpacked: {error}") from error
+    if data.startswith(GZIP):
+        data, whole = unzipped(data, source)
+        if not whole:
+            raise DamagedRecording(f"{source} begins as gzip and cannot be unpacked: it ends in the middle")
+        return data
     if data[:1] not in b"{[" and data.isascii() and is_hex(data.decode("ascii")):
         return bytes.fromhex("".join(data.decode("ascii").split()))
     return data

@@ -14,13 +14,12 @@ from typing import Any
 
 from otel_agent_replay.boundary.http_coding import CodingError, codings_of, decoded_body
 from otel_agent_replay.errors import DamagedRecording
+from otel_agent_replay.imports.packed import GZIP, is_hex, unzipped
 from otel_agent_replay.model import HttpRequestHead, WireExchange
 
 Headers = tuple[tuple[str, str], ...]
 
 _MOST_WRITTEN = 64 << 20  # characters; aliases may make a small YAML document endless when it is written out
-_HEX_AT_LEAST = 24
-_GZIP = b"\x1f\x8b"
 _REPARSED = "the body was kept parsed, so its exact bytes are gone; it was written anew"
 
 
@@ -101,25 +100,31 @@ def _exchange(
     notes: tuple[str, ...],
 ) -> WireExchange:
     media_type = next((value for name, value in headers if name.lower() == "content-type"), "")
+    body, whole = _unpacked(stored, headers, place)
+    if not whole:
+        notes += ("the packed body ends in the middle; what came of it is taken",)
     return WireExchange(
         source=place,
-        body=_unpacked(stored, headers, place),
+        body=body,
         media_type=media_type.partition(";")[0].strip().lower(),
         status=status,
         request=head,
-        request_body=_unpacked(asked, head.headers, place),
+        request_body=_unpacked(asked, head.headers, place)[0],
         notes=notes,
     )
 
 
-def _unpacked(body: bytes, headers: Headers, place: str) -> bytes:
-    """`body` without its content coding: recorders keep the head also where they unpacked the body."""
-    if body.startswith(_GZIP):
-        headers = (("content-encoding", "gzip"),)
-    elif not codings_of(headers) or "gzip" in codings_of(headers) or _is_text(body):
-        return body
+def _unpacked(body: bytes, headers: Headers, place: str) -> tuple[bytes, bool]:
+    """`body` without its content coding, and whether it is whole.
+
+    The bytes decide about gzip: recorders keep the head also where they unpacked the body, and leave it out where not.
+    """
+    if body.startswith(GZIP):
+        return unzipped(body, place)
+    if not codings_of(headers) or "gzip" in codings_of(headers) or _is_text(body):
+        return body, True
     try:
-        return decoded_body(body, headers)
+        return decoded_body(body, headers), True
     except CodingError as error:
         raise DamagedRecording(f"{place}: the body cannot be unpacked: {error}") from error
 
@@ -193,15 +198,3 @@ def _pairs(headers: Any) -> Headers:
         for name, values in headers.items()
         for value in (values if isinstance(values, list) else [values])
     )
-
-
-def is_hex(text: str) -> bool:
-    """Whether a text is bytes written as hexadecimal digits: long enough to be nothing else, spaces let be."""
-    digits = "".join(text.split())
-    if len(digits) < _HEX_AT_LEAST or len(digits) % 2:
-        return False
-    try:
-        bytes.fromhex(digits)
-    except ValueError:
-        return False
-    return True

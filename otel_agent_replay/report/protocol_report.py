@@ -26,6 +26,7 @@ def judged_json(judged: Judged, *, seed: int) -> dict[str, Any]:
         "status": exchange.status,
         "media_type": exchange.media_type,
         "bytes": len(exchange.body),
+        "streamed": judged.streamed,
         **({} if folded is None else judged.values["ours"]),
         "response_id": None if folded is None else folded.response_id,
         "model": None if folded is None else folded.model,
@@ -80,7 +81,7 @@ def judged_lines(judged: Judged, *, seed: int) -> Iterator[Text]:
     yield line(
         (exchange.source, STRONG),
         f"  {judged.protocol or 'unknown API'}  {exchange.status}",
-        f"  {len(exchange.body)} bytes{pieces}",
+        f"  {len(exchange.body)} bytes{pieces}{'' if judged.streamed or not judged.protocol else ', no stream'}",
     )
     for note in exchange.notes:
         yield line((f"  note: {note}", QUIET))

@@ -70,6 +70,24 @@ PARSERS = """
         return object()
 
     not_callable = 3
+
+    def the_providers_own(chunks, media_type, status):
+        import httpx2, openai
+        from openai.lib.streaming.chat import ChatCompletionStreamState
+        from openai.types.chat import ChatCompletionChunk
+
+        class Pieces(httpx2.SyncByteStream):
+            def __iter__(self):
+                return iter(chunks)
+
+        request = httpx2.Request("POST", "http://127.0.0.1/")
+        answer = httpx2.Response(status, headers={"content-type": media_type}, stream=Pieces(), request=request)
+        client = openai.OpenAI(api_key="none")
+        state = ChatCompletionStreamState()
+        for chunk in openai.Stream(cast_to=ChatCompletionChunk, response=answer, client=client):
+            state.handle_chunk(chunk)
+        choice = state.current_completion_snapshot.choices[0]
+        return {"text": choice.message.content, "finish_reason": choice.finish_reason}
 """
 
 
@@ -152,6 +170,15 @@ def test_a_parser_that_breaks_at_a_cut_is_found_and_its_cut_told(function, here)
     shown = protocol("answer.sse", "--adapter", entry, "--rechunk", "200", "--seed", "5")
     assert f"least: cut at {theirs['cut_at'][0]}" in shown.stdout
     assert " | " in shown.stdout
+
+
+def test_the_providers_own_parser_stands_every_cutting_beside_ours(here):
+    """The official client's stream parser, given as an adapter, reads what we read, in every chunking."""
+    _, name = here
+    result = protocol("answer.sse", "--adapter", f"{name}:the_providers_own", "--rechunk", "40", "--json")
+    assert result.exit_code == 0, result.stdout
+    assert document(result)["compared"][0]["differences"] == []
+    assert [(item["same"], item["chunkings"]) for item in document(result)["rechunked"]] == [(True, 40), (True, 40)]
 
 
 def test_a_parser_that_is_never_the_same_is_said_to_be_so(here):

@@ -54,13 +54,15 @@ class Compared:
 class Judged:
     """One exchange: the value of each parser by its name, how they compare, and how each took other chunkings.
 
-    `folded` is our own reduction, None where the protocol is unknown (""). `unjudged` says why two parsers could not be
+    `folded` is our own reduction, None where the protocol is unknown (""). `streamed` tells that its body is cut into
+    events as it comes; one that is a single value is kept until its end. `unjudged` says why two parsers could not be
     held against each other, "" where they were, or nobody asked.
     """
 
     exchange: WireExchange
     protocol: str
     folded: Folded | None
+    streamed: bool
     values: Mapping[str, Any]
     compared: Sequence[Compared] = ()
     rechunked: Sequence[Rechunked] = ()
@@ -98,6 +100,7 @@ def judge(
         exchange=exchange,
         protocol="" if protocol is None else protocol.name,
         folded=folded,
+        streamed=protocol is not None and protocol.framing(exchange.body[:64], exchange.media_type) is not None,
         values=values,
         compared=compared,
         rechunked=rechunked,

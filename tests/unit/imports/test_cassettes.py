@@ -175,3 +175,21 @@ def test_a_broken_packing_is_damage(tmp_path):
     path.write_bytes(PACKED[:-12])
     with pytest.raises(DamagedRecording, match="cannot be unpacked"):
         read_exchanges(path)
+
+
+def test_a_packed_body_that_was_cut_is_taken_as_far_as_it_came(tmp_path):
+    """A recorder that was stopped in mid-stream keeps part of a gzip body: what came is read, and it is said."""
+    path = tmp_path / "a.yaml"
+    cut = gzip.compress(SSE.encode() * 50)[:-20]
+    path.write_text(yaml.safe_dump(vcr({"headers": GZIP_HEAD, "body": {"string": cut}})), encoding="utf-8")
+    (exchange,) = read_exchanges(path)
+    assert (SSE.encode() * 50).startswith(exchange.body)
+    assert "ends in the middle" in exchange.notes[0]
+
+
+def test_a_body_that_fills_the_memory_is_refused(tmp_path):
+    """A small file that unpacks to very much is refused before it has been unpacked."""
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(bytes(80 << 20), 1))
+    with pytest.raises(DamagedRecording, match="more than 64 MiB"):
+        read_exchanges(path)
