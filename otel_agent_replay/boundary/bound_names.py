@@ -56,7 +56,8 @@ def uninstall() -> None:
 
 def _modules(*, everyones: bool) -> Iterator[dict[str, Any]]:
     """Yield the names of each module that is the application's, or of `everyones` but ours."""
-    for name, module in list(sys.modules.items()):
+    # A copy is made in one go; a list of the items may meet an import that a collection of garbage sets off.
+    for name, module in sys.modules.copy().items():
         if not issubclass(type(module), ModuleType) or name.partition(".")[0] == _OURSELVES:
             continue
         members: dict[str, Any] = _attribute(module, "__dict__")

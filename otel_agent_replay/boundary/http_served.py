@@ -66,11 +66,23 @@ class Served:
         """Raise the recorded failure if it came before any answer, at its turn."""
         if self._fails_at_once():
             self.end()
+        elif self._waits_for_head():
+            try:
+                self.crossing.settle()
+            except BaseException:
+                self._finish(replace(self._outcome, status=OutcomeStatus.CANCELLED))
+                raise
 
     async def open_async(self) -> None:
         """Raise the recorded failure if it came before any answer, at its turn."""
         if self._fails_at_once():
             await self.end_async()
+        elif self._waits_for_head():
+            try:
+                await self.crossing.settle_async()
+            except BaseException:
+                self._finish(replace(self._outcome, status=OutcomeStatus.CANCELLED))
+                raise
 
     def take(self) -> bytes | None:
         """Return the next recorded piece, or None after the last; then call `end`."""
@@ -162,6 +174,10 @@ class Served:
 
     def _fails_at_once(self) -> bool:
         return self._outcome.head is None
+
+    def _waits_for_head(self) -> bool:
+        """Whether the answer takes its time before the head comes; a recorded one is held at its end alone."""
+        return bool(getattr(self.crossing.answer, "delays_head", False))
 
     def _check_end(self) -> None:
         """Stop the replay where the reader wants more than was ever received."""

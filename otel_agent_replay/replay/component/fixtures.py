@@ -39,9 +39,10 @@ class Told:
 
 
 class FixtureAnswer(Wait):
-    """A prepared answer; it comes at its moment in virtual time."""
+    """A prepared answer; it comes at its moment in virtual time, over HTTP with the first byte of its head."""
 
     __slots__ = ("told",)
+    delays_head = True
 
     def __init__(self, waits: VirtualWaits, wakes_ns: int, outcome: Outcome, told: Told) -> None:
         super().__init__(waits, wakes_ns, outcome)
@@ -49,7 +50,10 @@ class FixtureAnswer(Wait):
 
 
 class Fixtures:
-    """The fixtures of one case in one run. `call_back` calls a function of the application. Thread-safe."""
+    """The fixtures of one case in one run. `call_back` calls a function of the application. Thread-safe.
+
+    `interrupt` is what stopped the run because an answer could not be made, whatever its code caught.
+    """
 
     def __init__(self, case: Case, waits: VirtualWaits, call_back: Callable[[CallBack], None]) -> None:
         self._case = case
@@ -58,6 +62,7 @@ class Fixtures:
         self._shapes = Shapes(case)
         self._lock = threading.Lock()
         self._taken = dict.fromkeys((fixture.number for fixture in case.fixtures), 0)
+        self.interrupt: ReplayInterrupt | None = None
         self._complete_at: dict[str, int] = {}  # of operations that were begun, in virtual nanoseconds
         for fixture in case.fixtures:
             for number, attempt in enumerate(fixture.attempts):
@@ -68,6 +73,8 @@ class Fixtures:
 
     def answer(self, call: Call, place: Place) -> Answer | None:
         """Return the next attempt of the first fixture that fits and has one left; None when there is none."""
+        if self.interrupt is not None:
+            raise self.interrupt
         with self._lock:
             found = self._next(call)
         if found is None:
@@ -86,13 +93,15 @@ class Fixtures:
         try:
             outcome = self._shapes.outcome(shown, call)
         except Exception as error:  # a wrong case, or a defect of ours: the orchestrator must not meet it as its own
-            raise ReplayInterrupt(f"fixture {fixture.number} ({fixture.label}), attempt {number}: {error}") from error
+            told = f"fixture {fixture.number} ({fixture.label}), attempt {number}: {error}"
+            self.interrupt = ReplayInterrupt(told)
+            raise self.interrupt from error
         if attempt.calls_back is not None:
             back = attempt.calls_back
             self._waits.call_after(back.after_ns, lambda: self._call_back(back))
-        told = Told(fixture.label, number, shape, "" if began is None else began.operation, fixture.effect)
         place.number()
-        return FixtureAnswer(self._waits, moment, outcome, told)
+        about = Told(fixture.label, number, shape, "" if began is None else began.operation, fixture.effect)
+        return FixtureAnswer(self._waits, moment, outcome, about)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return None: fixtures answer no bulk reads."""

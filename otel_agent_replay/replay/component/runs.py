@@ -101,7 +101,7 @@ class ComponentRuns:
         """What stopped a run of the case, whatever its code caught; None: nothing did."""
         with self._lock:
             stopped = [one.interrupt for one in self._sessions if one.interrupt is not None]
-        return next(iter([*stopped, *self._defects]), None)
+        return self.fixtures.interrupt or next(iter([*stopped, *self._defects]), None)
 
     def refused(self, violation: FenceViolation) -> None:
         """A fence refused the code of a run: the case is broken, whatever that code catches."""
