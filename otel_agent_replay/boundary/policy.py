@@ -71,6 +71,11 @@ class Mode:
         """Whether what happens in this mode is no work of production: everything it emits says so."""
         return self.name not in ("record", "resume")
 
+    @property
+    def stands_alone(self) -> bool:
+        """Whether its runs are kept apart from those that they came from, so that nothing of them may lie there."""
+        return self.name == "regression"
+
     def sources(self, kind: Kind, side_effect: SideEffect) -> Cell:
         """Return the ordered answer sources. Raises KeyError when the table has no cell for `kind`."""
         cell = self.cells.get((kind, side_effect))

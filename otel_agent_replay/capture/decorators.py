@@ -236,6 +236,8 @@ def _declare(
         if kind is Kind.TOOL:
             attributes[semconv.TOOL_NAME] = called
             attributes[semconv.TOOL_TYPE] = "function"
+        if safeguards is not None and safeguards.approves:
+            attributes[semconv.APPROVAL_ACTION] = whole_text(safeguards.approves)
         if capture is not None:
             attributes[semconv.CAPTURE] = capture.value
         parameters, is_method = parameters_of(inner)

@@ -71,10 +71,14 @@ class Shape:
 
 
 class NodeRecords:
-    """Writes the nodes of the run `run_id`; `marks` go on every span. `bodies`: whether those of a node are kept."""
+    """Writes the nodes of the run `run_id`; `marks` go on every span. `bodies`: whether those of a node are kept.
 
-    def __init__(self, run_id: bytes, *, marks: Mapping[str, Any]) -> None:
+    With `refers` what was answered as recorded is written as a reference to its tape, which lies in the same lake.
+    """
+
+    def __init__(self, run_id: bytes, *, marks: Mapping[str, Any], refers: bool = True) -> None:
         self._run_id = run_id
+        self._refers = refers
         self._marks = marks
         self._shapes: dict[tuple[Kind, str, SideEffect | None, AnswerSource | None, object], Shape] = {}
         record = wire.Record()
@@ -160,7 +164,8 @@ class NodeRecords:
         if answer is not None:
             if answer.origin_step is not None:
                 begun.origin_step = answer.origin_step
-            if answer.same_request and crossing.source is _TAPE:  # any other answer's step is another run's, or edited
+            # Any other answer's step is another run's, or edited.
+            if self._refers and answer.same_request and crossing.source is _TAPE:
                 begun.as_recorded = True
                 return shape.begun + record.SerializeToString(), False
         data = request.data
@@ -227,7 +232,8 @@ class NodeRecords:
         if result is not None:
             ended.result_digest = result.digest
         answer = crossing.answer
-        if answer is not None and outcome is answer.outcome and answer.origin_step and crossing.source is _TAPE:
+        as_recorded = answer is not None and outcome is answer.outcome and answer.origin_step
+        if as_recorded and self._refers and crossing.source is _TAPE:
             ended.run_id = self._run_id
             ended.status = outcome.status._value_
             ended.as_recorded = True

@@ -76,7 +76,8 @@ class Recorder:
     """The observer of one run. `level` is how much of each payload is kept.
 
     Records of a recording are on disk when a method returns. Those of a `replay` are held and written together: a
-    replay can be had again, and must not be slowed by its own record.
+    replay can be had again, and must not be slowed by its own record. One that stands `alone`, in another lake than the
+    run that it came from, is written like a recording.
     """
 
     def __init__(
@@ -90,6 +91,7 @@ class Recorder:
         replay: bool,
         inline: bool,
         mode: str = "record",
+        alone: bool = False,
     ) -> None:
         self.run_id = run_id
         self.trace_id = trace_id
@@ -105,9 +107,9 @@ class Recorder:
         marks: dict[str, Any] = {semconv.RUN_ID: run_id.hex()}
         if replay:
             marks.update({semconv.REPLAY: True, semconv.RUN_MODE: mode})
-        self._records = NodeRecords(run_id, marks=marks)
+        self._records = NodeRecords(run_id, marks=marks, refers=not alone)
         self._bodies = level is not CaptureLevel.DIGEST
-        self._replay = replay
+        self._replay = replay and not alone
         self._held: deque[wire.Record | bytes] = deque()
         self._complained = False
         self._open: dict[bytes, tuple[Place, Crossing | None]] = {}

@@ -191,6 +191,7 @@ class RecordingRuns:
             level=level,
             replay=mode.is_replay,
             mode=mode.name,
+            alone=mode.stands_alone,
             inline=self._inline,
         )
         if isinstance(recorder, ContinuedRecorder) and continuation is not None:

@@ -146,7 +146,8 @@ class Reruns:
         found: dict[str, None] = {}
         for name in self._given["pool"]:
             if name == "cohort":
-                found.update(dict.fromkeys(self._runs[:MOST_POOLED]))
+                stored = Lake(self.lake)
+                found.update({run: None for run in self._runs[:MOST_POOLED] if stored.has(bytes.fromhex(run))})
             elif name == "lake":
                 until = None if self._plan.own_worlds else recorded.run.ended_ns or None
                 since = None

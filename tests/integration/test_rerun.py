@@ -12,43 +12,12 @@ import pytest
 
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
-from otel_agent_replay.testing.provider import Reply, ScriptedProvider
+from otel_agent_replay.testing.provider import ScriptedProvider
+from tests.support.rerunning import World
 
 ROOT = Path(__file__).parent.parent.parent
 ENTRY = "tests.support.rerun_agents:clerk"
 AGENT = [sys.executable, str(ROOT / "tests/support/rerun_agents.py")]
-
-
-class World:
-    """A model that does as it is told by name, a shop that is read, and a bank that remembers every write."""
-
-    def __init__(self):
-        self.scripts, self.orders = {}, {}
-        self.asked, self.read, self.rehearsed, self.writes = [], [], [], []
-        self.served = ""  # the model that answers, "": the one that was asked
-
-    def model(self, request):
-        body = json.loads(request.body)
-        self.asked.append(body)
-        script = self.scripts.get(body["model"], [])
-        content = script if isinstance(script, str) else json.dumps(script)
-        choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 90, "completion_tokens": 10, "total_tokens": 100}
-        model = self.served or body["model"]
-        return Reply.of_json(
-            {"id": "c", "object": "chat.completion", "created": 1, "model": model, "choices": [choice], "usage": usage}
-        )
-
-    def shop(self, request):
-        if request.method == "POST":
-            self.rehearsed.append(json.loads(request.body))
-            return Reply.of_json({"rehearsed": True})
-        self.read.append(request.path)
-        return Reply.of_json({"path": request.path, "state": self.orders.get(request.path.split("/")[-1], "open")})
-
-    def bank(self, request):
-        self.writes.append((request.path, request.body))
-        return Reply.of_json({"paid": True})
 
 
 class Stage:
@@ -127,3 +96,165 @@ def test_a_candidate_that_does_the_same_finishes_alike(stage):
     run = stage.again(result).run
     assert (run.origin_run_id.hex(), run.mode, run.replay, run.fork_step) == (origin, "regression", True, 0)
     assert {path: path.read_bytes() for path in stage.lake.rglob("*.parquet")} == files
+
+
+EVERYTHING = [
+    ["find", "17"], ["refund", "17", 1], ["side_by_side", 2, 3], ["letter", "x"], ["undeclared_post", "/any"],
+    ["by_thread", "/thread"], ["may_pay", "17", 5], ["pay", "17", 5],
+]  # fmt: skip
+OTHERWISE = [
+    [["refund", "17", 9]], [["side_by_side", 8, 9]], [["letter", "y"]], [["undeclared_post", "/other"]],
+    [["by_thread", "/other"]], [["by_program", "/other"]], [["by_library", "/other"]], [["pay", "17", 5]],
+    [["may_pay", "17", 6], ["pay", "17", 6]],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("isolated", [False, True], ids=["in process", "isolated"])
+def test_a_re_run_never_sends_a_write(stage, isolated):
+    """By tools, parallel ones, threads, other programs or libraries, the same as on record or another: none comes."""
+    from otel_agent_replay.replay import isolation
+
+    if isolated and isolation.why_not():
+        pytest.skip(isolation.why_not())
+    wall = "--isolate" if isolated else "--no-isolate"
+    origin = stage.record(EVERYTHING)
+    sent = len(stage.world.writes)
+    assert sent == 7
+    stage.world.scripts["new"] = EVERYTHING
+    bank = stage.environment["PAY_URL"].removeprefix("http://")
+    code, result = stage.one(origin, wall, "--allow", bank)  # the bank may be reached, and still no write comes
+    assert (code, result["alike"], len(stage.world.writes)) == (0, True, sent), result
+    for number, script in enumerate(OTHERWISE):
+        way = ("--", *AGENT) if number % 2 else ("--entry", ENTRY)
+        stage.world.scripts["new"] = script
+        code, result = stage.one(origin, wall, way=way)
+        assert code == 1, result
+        assert result["status"] in ("refused", "finished"), result
+        assert not result["alike"]
+        assert len(stage.world.writes) == sent, (script, result)
+
+
+def test_a_cohort_that_was_killed_goes_on_where_it_was(stage, tmp_path):
+    """Killed half-way, with a bad run among them: what is done is not done again, and the bad one ends nothing."""
+    good = [stage.record([["find", str(number)]], order=str(number)) for number in range(3)]
+    bad = "0" * 32
+    cohort = tmp_path / "cohort.jsonl"
+    cohort.write_text("".join(json.dumps({"run": run}) + "\n" for run in [good[0], bad, *good[1:]]))
+    stage.world.scripts["new"] = [["find", "0"]]
+    words = ("--cohort", str(cohort), "--candidate", "model=new", "--pool", "cohort", "--entry", ENTRY)
+    process = subprocess.Popen(
+        stage.command(*words), env=stage.environment, cwd=stage.folder, stderr=subprocess.PIPE, text=True
+    )
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if line.startswith("[2/4]"):
+            process.kill()
+            break
+    process.wait()
+    process.stderr.close()
+    assert said[-1].startswith("[2/4]"), said
+    asked = len(stage.world.asked)
+    code, document, _ = stage.rerun("--cohort", str(cohort), "--pool", "cohort", "--parallel", "2")
+    assert code == 1
+    results = {one["run"]: one for one in document["results"] if one["lane"] == "candidate"}
+    assert results[good[0]]["alike"]
+    assert results[bad]["status"] == "not_begun"
+    assert [results[run]["answers"] for run in good[1:]] == [{"pool": 1}, {"pool": 1}]
+    assert not any(results[run]["alike"] for run in good[1:])
+    code, document, said = stage.rerun("--cohort", str(cohort), "--pool", "cohort", "--parallel", "2")
+    assert (code, [one["lane"] for one in document["results"]]) == (1, ["observed"] * 3 + ["candidate"] * 4)
+    assert "3 of 4 re-runs are in" in said
+    assert len(stage.world.asked) == asked + 3 - (1 if asked == 4 else 0)
+    replays = [one.run for one in Lake(stage.into).runs()]
+    assert {run.origin_run_id.hex() for run in replays} == set(good)
+
+
+def test_lanes_and_repeats_are_runs_of_their_own(stage):
+    """Baseline and candidate, twice each: four runs beside the observed one, each told by lane."""
+    origin = stage.record([["find", "17"]])
+    stage.world.scripts["new"] = [["find", "17"], ["note", "more"]]
+    code, document, _ = stage.rerun(origin, "--baseline", "--repeats", "2", "--allow", stage.shop, "--parallel", "2")
+    assert code == 1  # the candidate's count
+    lanes = {one["lane"]: one for one in document["lanes"]}
+    assert [(name, lane["runs"], lane["alike"]) for name, lane in lanes.items()] == [
+        ("observed", 1, 1), ("baseline", 2, 2), ("candidate", 2, 0),
+    ]  # fmt: skip
+    assert lanes["candidate"]["answers"] == {"dry_run": 2, "tape": 2}
+    assert lanes["observed"]["tokens"] == 100
+    runs = [one.run for one in Lake(stage.into).runs()]
+    assert len({run.run_id for run in runs}) == 4
+    assert {run.origin_run_id.hex() for run in runs} == {origin}
+    (parted,) = {json.dumps(one["parted"]) for one in document["results"] if one["lane"] == "candidate"}
+    assert "tool note" in json.loads(parted)["came"]
+
+
+def test_a_run_that_takes_too_long_is_stopped_and_told(stage):
+    """Wall time and CPU are hard stops: the re-run has an id and a reason, and the exit code says departed."""
+    origin = stage.record([["find", "17"]])
+    stage.world.scripts["new"] = [["spin"]]
+    code, result = stage.one(origin, "--limit", "cpu=4")
+    assert (code, result["status"], "CPU limit" in result["report"]["reason"]) == (1, "stopped", True), result
+    code, result = stage.one(origin, "--timeout", "4")
+    assert (code, result["status"], "killed" in result["report"]["reason"]) == (1, "stopped", True), result
+    assert result["report"]["run_id"]
+
+
+def test_keys_come_from_the_env_file_and_are_never_stored(stage, tmp_path):
+    """The candidate's key reaches its endpoint and nothing else: no file of either lake has it."""
+    origin = stage.record([["find", "17"]])
+    stage.world.scripts["new"] = [["find", "17"]]
+    (tmp_path / "keys.env").write_text("CANDIDATE_KEY=sk-verysecret-candidate-1\n")
+    with ScriptedProvider(stage.world.model) as other:
+        candidate = f"model=new,base_url={other.url}/v1,key=CANDIDATE_KEY"
+        code, document, said = stage.rerun(
+            origin, "--candidate", candidate, "--env-file", str(tmp_path / "keys.env"), candidate=None
+        )
+        assert [request.header("authorization") for request in other.seen] == ["Bearer sk-verysecret-candidate-1"]
+    assert code == 0, said
+    kept = [path for folder in (stage.lake, stage.into) for path in folder.rglob("*") if path.is_file()]
+    assert not [path for path in kept if b"sk-verysecret" in path.read_bytes()]
+    assert "sk-verysecret" not in json.dumps(document) + said
+
+
+def test_the_gateway_of_today_is_where_the_client_goes(stage):
+    """A base URL that is set is the upstream: the OpenAI client goes there, on the candidate's model."""
+    pytest.importorskip("openai")
+    with ScriptedProvider(stage.world.model) as then, ScriptedProvider(stage.world.model) as today:
+        origin = stage.record([["by_sdk", "hi"]], OPENAI_BASE_URL=then.url + "/v1", OPENAI_API_KEY="sk-then")
+        stage.world.scripts["new"] = [["by_sdk", "hi"]]
+        code, _ = stage.one(origin, OPENAI_BASE_URL=today.url + "/v1")
+        assert code == 0
+        assert (len(then.seen), [json.loads(one.body)["model"] for one in today.seen]) == (1, ["new"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--candidate", "model=new"], "say which runs"),
+        (["0198", "--entry", "a:b"], "say what is new"),
+        (["0198", "--candidate", "model=new"], "say what to run"),
+        (["0198", "--candidate", "name=new", "--entry", "a:b"], "is not like model=NEW"),
+        (["0198", "--candidate", "model=new", "--pool-age", "1h", "--entry", "a:b"], "give a --pool too"),
+        (["0198", "--candidate", "model=new", "--set", "model=x", "--entry", "a:b"], "say it once"),
+        (["--where", "nonsense", "--candidate", "model=new", "--entry", "a:b"], "is no condition"),
+    ],
+)
+def test_a_command_that_cannot_be_says_why(tmp_path, words, said):
+    """Wrong options are usage errors, told before anything runs."""
+    from click.testing import CliRunner
+
+    from otel_agent_replay.cli.main import main
+
+    told = CliRunner().invoke(main, ["rerun", "--lake", str(tmp_path / "lake"), *words])
+    assert told.exit_code == 2
+    assert said in told.stderr
+
+
+def test_re_runs_never_go_to_the_lake_of_the_runs(stage):
+    """Nor into a folder in it or around it."""
+    origin = stage.record([["find", "17"]])
+    for into in (stage.lake, stage.lake / "more", stage.folder):
+        code, _, said = stage.rerun(origin, "--into", str(into))
+        assert code == 2
+        assert "a lake of their own" in said

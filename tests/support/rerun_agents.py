@@ -101,11 +101,24 @@ def by_library(path: str) -> None:
     urllib.request.urlopen(urllib.request.Request(os.environ["PAY_URL"] + path, data=b"{}"), timeout=10).read()
 
 
+def by_sdk(text: str) -> str:
+    import openai
+
+    with openai.OpenAI() as client:
+        answer = client.chat.completions.create(model="old", messages=[{"role": "user", "content": text}])
+    return answer.model
+
+
+def spin() -> None:
+    while True:
+        pass
+
+
 ACTIONS = {
     function.__name__: function
     for function in (
         find, count, refund, note, letter, may_pay, pay, ask_user, helper, get, ask,
-        undeclared_post, by_thread, side_by_side, by_program, by_library,
+        undeclared_post, by_thread, side_by_side, by_program, by_library, by_sdk, spin,
     )
 }  # fmt: skip
 

@@ -17,7 +17,6 @@ from otel_agent_replay.lake.whole_run import in_order_of_begin
 from otel_agent_replay.model import CaptureLevel, RecordedRun
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.child import ENTRY_MODULE, restore_client_environment, variable
-from otel_agent_replay.replay.entry import load_entry
 from otel_agent_replay.replay.rerun.plan import RerunPlan
 from otel_agent_replay.replay.rerun.report import RerunReport
 from otel_agent_replay.replay.rerun.route import World
@@ -118,6 +117,8 @@ def _key(name: str, identity: Sequence[str]) -> str:
 
 def _simulated(entry: str, said: Any, turns: Sequence[Any]) -> Any:
     """Ask a simulator, imported when it is first asked: this process is not ready for anybody's code before."""
+    from otel_agent_replay.replay.entry import load_entry  # the process's main module, where it is called by its entry
+
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     return load_entry(entry)(said, turns)

@@ -1,8 +1,8 @@
 """What a re-run came to, beside the run that was observed: who answered, what it used, where it parted.
 
 Pure: reports and recorded runs in, plain data out. Two runs are alike when both ended well and did the same: the same
-tools, retrievals, requests and approvals with the same arguments, in whatever order parallel ones came. What a model
-wrote between them does not make them differ; `agent-replay diff` shows it.
+tools, retrievals, requests and approvals with the same arguments, in whatever order they came. What a model wrote
+between them, or computed with pure tools, does not make them differ; `agent-replay diff` shows it.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def _top(recorded: RecordedRun, kinds: frozenset[Kind]) -> list[Node]:
 
 
 def _parted(recorded: RecordedRun, rerun: RecordedRun, report: RerunReport) -> Parting | None:
-    before, now = _top(recorded, _ACTS), _top(rerun, _ACTS)
+    before, now = _acts(recorded), _acts(rerun)
     if Counter(map(_act, before)) == Counter(map(_act, now)):
         if _OBSERVED_STATUS.get(recorded.run.status) is report.status:
             return None
@@ -187,6 +187,10 @@ def _parted(recorded: RecordedRun, rerun: RecordedRun, report: RerunReport) -> P
     return Parting(
         None if one is None else one.step, None if other is None else other.step, _shown(recorded, one), came
     )
+
+
+def _acts(recorded: RecordedRun) -> list[Node]:
+    return [node for node in _top(recorded, _ACTS) if node.side_effect is not SideEffect.NONE]
 
 
 def _act(node: Node) -> tuple[Kind, str, bytes]:
