@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from otel_agent_replay.boundary.http_frames import MEDIA_TYPE, masked_frames
 from otel_agent_replay.payload.redaction import Redaction
 
 MOST_DECODED = 64 << 20
@@ -170,25 +171,29 @@ class Masked:
 def masked(redaction: Redaction, chunks: list[bytes], media_type: str, codings: Sequence[str]) -> Masked:
     """Return the chunks with every secret masked, also one that is split over several.
 
-    A packed body is unpacked, looked into, and packed anew only when something was masked.
+    A packed body is unpacked, looked into, and packed anew only when something was masked; frames alike.
     """
     if not chunks:
         return Masked(chunks, b"", exact=True)
     if not codings:
-        if len(chunks) == 1:
+        if len(chunks) == 1 and media_type != MEDIA_TYPE:
             body = redaction.body(chunks[0], media_type)
             return Masked([body], body, exact=body is chunks[0] or body == chunks[0])
-        clean = redaction.chunks(chunks, media_type)
+        clean = _looked_into(redaction, chunks, media_type)
         return Masked(clean, b"".join(clean), exact=clean == chunks)
     try:
         pieces = decoded_chunks(chunks, codings)
     except CodingError as error:
         note = f"the body could not be unpacked, so redaction rules could not look inside: {error}"
         return Masked(chunks, b"", exact=True, notes=(note,))
-    clean = redaction.chunks(pieces, media_type)
+    clean = _looked_into(redaction, pieces, media_type)
     plain = b"".join(clean)
     if clean == pieces:
         return Masked(chunks, plain, exact=True)
     for coding in codings:
         clean = _encoded_chunks(clean, coding)
     return Masked(clean, plain, exact=False)
+
+
+def _looked_into(redaction: Redaction, chunks: list[bytes], media_type: str) -> list[bytes]:
+    return masked_frames(redaction, chunks) if media_type == MEDIA_TYPE else redaction.chunks(chunks, media_type)

@@ -18,6 +18,7 @@ from otel_agent_replay.boundary.failures import recorded_failure
 from otel_agent_replay.boundary.http_call import SentRequest, call_of, header, media_type_of
 from otel_agent_replay.boundary.http_coding import Masked, codings_of, masked
 from otel_agent_replay.boundary.http_faults import report
+from otel_agent_replay.boundary.http_frames import MEDIA_TYPE as FRAMES
 from otel_agent_replay.model import (
     STREAM_TYPES,
     AttributeValue,
@@ -38,7 +39,7 @@ PART_OF_STREAM = 1 << 20  # bytes of a stream held before a part is handed over
 PART_OF_BODY = 16 << 20  # the same for any other body: it is one document, better whole
 PART_AFTER_NS = 10_000_000_000  # an event stream that is slow but long is handed over in parts too
 OVERLAP = 8 << 10  # bytes held back from a part, so that a secret split over two parts is seen whole
-MOST_PACKED = 64 << 20  # a packed body cannot be looked into in parts; beyond this it is not kept
+MOST_PACKED = 64 << 20  # a packed or framed body cannot be looked into in parts; beyond this it is not kept
 MOST_UPLOADED = 64 << 20  # bytes of a streamed upload that are held
 
 _abandoned: collections.deque[ResponseTap] = collections.deque()
@@ -67,8 +68,8 @@ class ResponseTap:
 
     __slots__ = (
         "__weakref__", "_began_ns", "_changed", "_codings", "_data", "_dropped", "_ended", "_first", "_head", "_held",
-        "_limit", "_media_type", "_part_due", "_protocol", "_request", "_sha", "_times", "_told", "_trailers",
-        "_upload", "_uploaded", "crossing", "edited",
+        "_limit", "_media_type", "_packed", "_part_due", "_protocol", "_request", "_sha", "_times", "_told",
+        "_trailers", "_upload", "_uploaded", "crossing", "edited",
     )  # fmt: skip
 
     def __init__(
@@ -88,6 +89,7 @@ class ResponseTap:
         self._head: HttpResponseHead | None = None
         self._media_type: str = MediaType.BYTES.value
         self._codings: tuple[str, ...] = ()
+        self._packed = False  # what cannot be looked into in parts: a content coding, or frames
         self._trailers: tuple[tuple[str, str], ...] = ()
         self._data: list[bytes] = []
         self._times: list[int] = []
@@ -114,7 +116,8 @@ class ResponseTap:
             self._head = HttpResponseHead(status, reason, redaction.headers(headers), http_version)
             self._media_type = media_type_of(header(headers, "content-type"))
             self._codings = codings_of(headers)
-            if self._codings:
+            self._packed = bool(self._codings) or self._media_type == FRAMES
+            if self._packed:
                 self._limit = MOST_PACKED
             elif self._media_type in STREAM_TYPES:
                 self._limit = PART_OF_STREAM
@@ -218,7 +221,7 @@ class ResponseTap:
 
     def _masked(self) -> Masked:
         if self._dropped:
-            note = f"the packed body has more than {MOST_PACKED >> 20} MiB; it was not kept"
+            note = f"the packed or framed body has more than {MOST_PACKED >> 20} MiB; it was not kept"
             self._times.clear()
             return Masked([], b"", exact=False, notes=(note,))
         return masked(self.crossing.session.redaction, self._data, self._media_type, self._codings)
@@ -230,7 +233,7 @@ class ResponseTap:
         facts: dict[str, AttributeValue] = {semconv.HTTP_STATUS: head.status}
         if protocol is None:
             return facts
-        if self._media_type in STREAM_TYPES and self._times:
+        if self._times and protocol.framing((self._first or plain)[:64], self._media_type) is not None:
             facts[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = self._times[0] / 1e9
         found = protocol.response_facts(self._first + plain, self._media_type, head.status)
         facts.update(found)
@@ -243,7 +246,7 @@ class ResponseTap:
 
     def _overflow(self, now: int) -> None:
         try:
-            if self._codings:
+            if self._packed:
                 self._dropped = True
                 self._data, self._held = [], 0
             elif not self._dropped:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.http_coding import CodingError, decoded_body
-from otel_agent_replay.model import STREAM_TYPES, AttributeValue, Call, Outcome, Payload
+from otel_agent_replay.model import AttributeValue, Call, Outcome, Payload
 from otel_agent_replay.protocols import PROTOCOLS, Protocol, cost_usd, recognise
 
 Facts = dict[str, AttributeValue]
@@ -58,7 +58,7 @@ def _add_answer(protocol: Protocol, outcome: Outcome, bodies: Bodies, facts: Fac
         return
     facts.update(protocol.response_facts(body, result.media_type, head.status))
     problems += protocol.fold(body, result.media_type, head.status).problems
-    if result.media_type.startswith(STREAM_TYPES) and outcome.chunks:
+    if outcome.chunks and protocol.framing(body[:64], result.media_type) is not None:
         facts[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = outcome.chunks[0].after_ns / 1e9
 
 

@@ -28,11 +28,15 @@ _NAMES = (
     "parameters",
     "value",  # Writer
     "completion",  # Anthropic's older API
+    "input",  # Bedrock
+    "generation",
+    "outputText",
+    "stringValue",  # Gemini
 )
 PIECE_NAMES = frozenset(_NAMES)
 """Fields in which providers send pieces of text."""
 
-_INDEX_NAMES = frozenset({"index", "output_index", "content_index", "item_id", "summary_index"})
+_INDEX_NAMES = frozenset({"index", "output_index", "content_index", "item_id", "summary_index", "contentBlockIndex"})
 _LINE = re.compile(r"[^\r\n]+")
 
 

@@ -1,0 +1,176 @@
+"""Bedrock by AWS's own client and Gemini over HTTP: recorded, then replayed with the server gone."""
+
+from __future__ import annotations
+
+import json
+
+import botocore.session
+import httpx
+import pytest
+from botocore.config import Config
+from botocore.exceptions import EventStreamError
+
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary import transports
+from otel_agent_replay.model import Kind, SideEffect
+from otel_agent_replay.protocols import PROTOCOLS, frames_of
+from otel_agent_replay.testing import Reply, ScriptedProvider
+from tests.support.bedrock_bodies import chunk, converse_stream, exception, text_answer
+from tests.support.tape_session import recording, replaying
+
+MODEL = "amazon.nova-micro-v1:0"
+ASK = [{"role": "user", "content": [{"text": "Wie geht's? \U0001f44b"}]}]
+FRAMES = (("content-type", "application/vnd.amazon.eventstream"),)
+SECRET = "AKIA" + "QYLPMN5HNM4OPXYZ"
+
+
+@pytest.fixture(autouse=True)
+def _patched():
+    transports.install()
+    yield
+    transports.uninstall()
+
+
+def aws(url):
+    session = botocore.session.get_session()
+    session.set_credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+    config = Config(retries={"max_attempts": 0}, parameter_validation=True)
+    return session.create_client("bedrock-runtime", region_name="us-east-1", endpoint_url=url, config=config)
+
+
+def converse(url):
+    answer = aws(url).converse(modelId=MODEL, messages=ASK, inferenceConfig={"maxTokens": 9})
+    return [answer["output"], answer["stopReason"], answer["usage"]]
+
+
+def converse_streamed(url):
+    stream = aws(url).converse_stream(modelId=MODEL, messages=ASK)["stream"]
+    got = []
+    try:
+        got.extend(stream)
+    except EventStreamError as error:
+        got.append((type(error).__name__, str(error)))
+    stream.close()
+    return got
+
+
+def invoke(url):
+    answer = aws(url).invoke_model(modelId=MODEL, body=json.dumps({"messages": ASK, "schemaVersion": "messages-v1"}))
+    return [json.loads(answer["body"].read())]
+
+
+def invoke_streamed(url):
+    asked = json.dumps({"prompt": "hi", "max_gen_len": 9})
+    stream = aws(url).invoke_model_with_response_stream(modelId="meta.llama3-8b-instruct-v1:0", body=asked)["body"]
+    return [json.loads(event["chunk"]["bytes"]) for event in stream]
+
+
+PLAIN = {
+    "output": {"message": {"role": "assistant", "content": [{"text": "Gut. \U0001f600"}]}},
+    "stopReason": "end_turn",
+    "usage": {"inputTokens": 7, "outputTokens": 3, "totalTokens": 10},
+}
+CONVERSED = converse_stream(*text_answer("Gut", ". ", "\U0001f600"))
+BROKEN = converse_stream(*text_answer("Gut")[:2]) + exception("modelStreamErrorException", {"message": "broke"})
+LLAMA = chunk({"generation": "Gu"}) + chunk({"generation": "t.", "stop_reason": "stop", "prompt_token_count": 4})
+
+
+def framed(body):
+    return Reply(body, headers=FRAMES, framing="chunked", cuts=range(7, len(body), 50))
+
+
+BEDROCK = {
+    "converse": (converse, Reply.of_json(PLAIN), "aws.bedrock_converse", "Gut. \U0001f600"),
+    "converse stream": (converse_streamed, framed(CONVERSED), "aws.bedrock_converse", "Gut. \U0001f600"),
+    "converse exception": (converse_streamed, framed(BROKEN), "aws.bedrock_converse", "Gut"),
+    "invoke": (invoke, Reply.of_json(PLAIN), "aws.bedrock_invoke", "Gut. \U0001f600"),
+    "invoke stream": (invoke_streamed, framed(LLAMA), "aws.bedrock_invoke", "Gut."),
+}
+
+
+@pytest.mark.parametrize("name", BEDROCK)
+def test_a_bedrock_call_replays_with_equal_objects(name):
+    """What AWS's client parsed from the recording equals what it parsed from the server, frame by frame."""
+    call, reply, protocol, text = BEDROCK[name]
+    with ScriptedProvider([reply]) as provider, recording() as observer:
+        live = call(provider.url)
+    assert observer.losses == []
+    (exchange,) = observer.exchanges
+    assert (exchange.call.kind, exchange.call.side_effect, exchange.call.name) == (Kind.MODEL, SideEffect.READ, "chat")
+    facts = exchange.call.attributes
+    assert (facts[semconv.PROTOCOL], facts[semconv.PROVIDER_NAME]) == (protocol, "aws.bedrock")
+    assert facts[semconv.REQUEST_MODEL] == (MODEL if call is not invoke_streamed else "meta.llama3-8b-instruct-v1:0")
+    assert facts[semconv.REQUEST_STREAM] == ("stream" in name or "exception" in name)
+    kept = exchange.outcome.result
+    assert (kept.data, exchange.outcome.exact) == (reply.body, True)
+    assert PROTOCOLS[protocol].fold(kept.data, kept.media_type, 200).text == text
+    assert (semconv.RESPONSE_TIME_TO_FIRST_CHUNK in exchange.outcome.attributes) == facts[semconv.REQUEST_STREAM]
+    assert "AKIDEXAMPLE" not in repr(exchange)
+    with replaying(observer.exchanges):
+        assert call(provider.url) == live
+
+
+def test_a_secret_in_frames_is_masked_and_the_frames_stay_whole():
+    """A key spelled over two frames of text, or within base64, is masked; checksums hold, so that a client can read."""
+    spelled = converse_stream(*text_answer("the key is " + SECRET[:9], SECRET[9:] + "."))
+    packed = chunk({"generation": "the key is " + SECRET + "."}) + chunk({"generation": "", "stop_reason": "stop"})
+    for call, body in ((converse_streamed, spelled), (invoke_streamed, packed)):
+        with ScriptedProvider([framed(body)]) as provider, recording() as observer:
+            live = call(provider.url)
+        (exchange,) = observer.exchanges
+        kept = exchange.outcome.result.data
+        assert SECRET in json.dumps(live) or SECRET[9:] in json.dumps(live)
+        assert not exchange.outcome.exact
+        assert [frame.problem for frame in frames_of(kept)] == [None] * len(list(frames_of(body)))
+        assert sum(one.size for one in exchange.outcome.chunks) == len(kept)
+        protocol = PROTOCOLS[exchange.call.attributes[semconv.PROTOCOL]]
+        text = protocol.fold(kept, exchange.outcome.result.media_type, 200).text
+        assert text.startswith("the key is ")
+        assert text.endswith(".")
+        assert SECRET not in text
+        with replaying(observer.exchanges):
+            again = call(provider.url)
+        assert len(again) == len(live)
+        assert SECRET[9:] not in json.dumps(again)
+
+
+CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "hi \U0001f44b"}]}]}
+CHUNKS = [
+    {"candidates": [{"content": {"role": "model", "parts": [{"text": "Gu"}]}}], "modelVersion": "gemini-x"},
+    {"candidates": [{"content": {"role": "model", "parts": [{"text": "t. \U0001f600"}]}, "finishReason": "STOP"}],
+     "usageMetadata": {"promptTokenCount": 4, "candidatesTokenCount": 2}, "modelVersion": "gemini-x"},
+]  # fmt: skip
+EVENTS = b"".join(b"data: " + json.dumps(one).encode() + b"\r\n\r\n" for one in CHUNKS)
+ARRAY = b"[" + b",\r\n".join(json.dumps(one, ensure_ascii=False).encode() for one in CHUNKS) + b"\r\n]"
+GEMINI = {
+    "plain": ("/v1beta/models/gemini-x:generateContent", Reply.of_json(
+        {"candidates": [{"content": {"parts": [{"text": "Gut. \U0001f600"}]}, "finishReason": "STOP"}],
+         "modelVersion": "gemini-x"})),
+    "events": ("/v1beta/models/gemini-x:streamGenerateContent?alt=sse&key=AIzaSyTest", Reply.of_events(EVENTS)),
+    "array": ("/v1/projects/p/locations/l/publishers/google/models/gemini-x:streamGenerateContent",
+              Reply(ARRAY, framing="chunked", cuts=range(11, len(ARRAY), 40))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GEMINI)
+def test_a_gemini_call_replays_in_every_form(name):
+    """Plain, as events and as an array: a model exchange with its facts, whose chunks come back as they came."""
+    path, reply = GEMINI[name]
+
+    def call(url):
+        with httpx.Client() as client, client.stream("POST", url + path, json=CONTENTS) as response:
+            return list(response.iter_bytes())
+
+    with ScriptedProvider([reply]) as provider, recording() as observer:
+        live = call(provider.url)
+    (exchange,) = observer.exchanges
+    facts = exchange.call.attributes
+    assert (exchange.call.kind, exchange.call.name) == (Kind.MODEL, "generate_content")
+    assert (facts[semconv.PROTOCOL], facts[semconv.REQUEST_MODEL]) == ("google.generate_content", "gemini-x")
+    assert exchange.outcome.attributes[semconv.RESPONSE_MODEL] == "gemini-x"
+    kept = exchange.outcome.result
+    assert PROTOCOLS["google.generate_content"].fold(kept.data, kept.media_type, 200).text == "Gut. \U0001f600"
+    assert (semconv.RESPONSE_TIME_TO_FIRST_CHUNK in exchange.outcome.attributes) == (name != "plain")
+    assert "AIzaSyTest" not in repr(exchange)
+    with replaying(observer.exchanges):
+        assert call(provider.url) == live
