@@ -1,0 +1,151 @@
+"""Plans of re-runs: what a command line says, what travels in the file, and which table comes of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from otel_agent_replay.boundary.policy import CALLED_THROUGH, REGRESSION
+from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.model import AnswerSource, Kind, SideEffect
+from otel_agent_replay.replay.rerun.model_requests import ModelRequests, moved_url
+from otel_agent_replay.replay.rerun.plan import Candidate, RerunPlan, Spending, age_ns, edits_of, script_of
+from otel_agent_replay.replay.rerun.route import mode_of
+from otel_agent_replay.replay.rerun.user_turns import fits
+from otel_agent_replay.testing import builders
+
+CHANGES = (SideEffect.WRITE, SideEffect.EXTERNAL)
+RUN = (
+    builders.run("desk")
+    .tool("find", {"id": 1}, 1)
+    .tool("pay", {"id": 1}, 1, side_effect=SideEffect.WRITE)
+    .tool("mail", {"id": 1}, 1, side_effect=SideEffect.EXTERNAL)
+    .build()
+)
+
+
+@pytest.mark.parametrize("live", [(), ("find",), ("unknown", "find")])
+@pytest.mark.parametrize("stub", [(), ("*",), ("pay", "other"), ("*", "mail")])
+def test_whatever_is_overridden_no_write_is_ever_live(live, stub):
+    """No table that can be asked for has a live cell for a write or external call, by kind or by name."""
+    mode = mode_of(RerunPlan(live=live, stub=stub), RUN)
+    for kind in (Kind.TOOL, Kind.HTTP, Kind.PROCESS, Kind.FILE):
+        for effect in CHANGES:
+            cell = mode.sources(kind, effect)
+            assert not {AnswerSource.LIVE, AnswerSource.WAIT} & set(cell)
+            assert cell[-1] is AnswerSource.REFUSED
+    for (_, effect), cell in mode.named.items():
+        assert effect not in CHANGES or AnswerSource.LIVE not in cell
+
+
+@pytest.mark.parametrize("name", ["pay", "mail"])
+def test_a_recorded_write_cannot_be_named_live(name):
+    """The error says which, and what to do."""
+    with pytest.raises(ConfigurationError, match=f"'{name}' would let a write happen"):
+        mode_of(RerunPlan(live=("find", name)), RUN)
+
+
+def test_stubbing_everything_leaves_the_model_and_the_waits():
+    """With `*` tools, requests, retrievals and decisions are never called through but for a rehearsal."""
+    mode = mode_of(RerunPlan(stub=("*",)), RUN)
+    for kind in (Kind.TOOL, Kind.HTTP, Kind.RETRIEVAL, Kind.DECISION):
+        for effect in SideEffect:
+            assert set(mode.sources(kind, effect)) & CALLED_THROUGH <= {AnswerSource.DRY_RUN}
+    for kind in (Kind.MODEL, Kind.SLEEP, Kind.CHECKPOINT):
+        assert mode.sources(kind, SideEffect.READ) == REGRESSION.sources(kind, SideEffect.READ)
+
+
+def test_a_plan_comes_out_of_its_file_as_it_went_in(tmp_path):
+    """Every part of it, with texts and values of a script."""
+    plan = RerunPlan(
+        lane="baseline", repeat=3, candidate=Candidate("new", "http://h/v1", "KEY"),
+        edits=edits_of(Candidate("new"), ["temperature=0"], "Be brief.", read=str), live=("a",), stub=("*",),
+        pool=("00" * 16,), pool_age_ns=5, own_worlds=True, script=("yes", {"no": [1]}), simulator="a:b", seed="s",
+        spending=Spending(7, 0.5),
+    )  # fmt: skip
+    path = tmp_path / "plan.json"
+    plan.write(path)
+    assert RerunPlan.read(path) == plan
+    path.write_text('{"lane": 1}')
+    with pytest.raises(ConfigurationError, match="no plan of a re-run"):
+        RerunPlan.read(path)
+
+
+def test_a_candidate_is_read_from_its_text_and_never_tells_its_key():
+    """Parts in any order; what is told names that there is a key, not which."""
+    parsed = Candidate.parse("base_url=https://h/v1, model=m,key=NAME")
+    assert parsed == Candidate("m", "https://h/v1", "NAME")
+    assert parsed.told() == ["model=m", "base_url=https://h/v1", "key"]
+
+
+@pytest.mark.parametrize("text", ["m", "model=", "model=a,model=b", "temperature=0", "base_url=h/v1", "model=m,"])
+def test_a_candidate_of_another_form_is_refused(text):
+    """The offending part is named."""
+    with pytest.raises(ConfigurationError, match="--candidate"):
+        Candidate.parse(text)
+
+
+def test_ages_and_scripts():
+    """Units of time; turns as a JSON array or as lines."""
+    assert [age_ns(text) for text in ("90s", "2h", "1d")] == [90 * 10**9, 7200 * 10**9, 86400 * 10**9]
+    with pytest.raises(ConfigurationError, match="like 12h"):
+        age_ns("12")
+    assert script_of('["a", {"b": 1}]') == ("a", {"b": 1})
+    assert script_of("first\n\nsecond\n") == ("first", "second")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "url", "base", "expected"),
+    [
+        ("openai.chat_completions", "https://api.openai.com/v1/chat/completions", "http://h:1/v1",
+         "http://h:1/v1/chat/completions"),
+        ("openai.chat_completions", "https://x/openai/deployments/d/chat/completions?api-version=1", "https://h/",
+         "https://h/chat/completions?api-version=1"),
+        ("anthropic.messages", "https://api.anthropic.com/v1/messages", "http://h/gate", "http://h/gate/v1/messages"),
+        ("anthropic.messages", "https://api.anthropic.com/v1/messages", "http://h/gate/v1",
+         "http://h/gate/v1/messages"),
+        ("google.generate_content", "https://g/v1beta/models/m:generateContent?alt=sse", "http://h:9",
+         "http://h:9/v1beta/models/m:generateContent?alt=sse"),
+    ],
+)  # fmt: skip
+def test_a_base_url_stands_for_what_comes_before_the_protocols_own_path(protocol, url, base, expected):
+    """Query and path of the protocol stay; of another protocol only scheme and host are replaced."""
+    assert moved_url(protocol, url, base.rstrip("/")) == expected
+
+
+def test_where_a_protocols_path_begins_is_not_guessed():
+    """A base URL with a path needs a protocol whose own path is known."""
+    with pytest.raises(ConfigurationError, match="give scheme and host only"):
+        moved_url("google.generate_content", "https://g/v1beta/models/m:generateContent", "http://h/gate")
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "key_header"),
+    [("Authorization", "Bearer old", "Bearer new"), ("x-api-key", "old", "new"), ("api-key", "old", "new")],
+)
+def test_the_candidates_key_takes_the_place_of_the_clients(name, value, key_header):
+    """In whichever header the client sends its own; every other header stays."""
+    requests = ModelRequests(edits_of(Candidate(), (), None, read=str), Candidate(), None, key="new", stop=None)
+    url, headers = requests.moved(
+        "openai.responses", "https://h/v1/responses", [(name, value), ("Host", "h"), ("a", "b")]
+    )
+    assert (url, dict(headers)) == ("https://h/v1/responses", {name: key_header, "Host": "h", "a": "b"})
+
+
+ASKED = "Shall I refund order 17 for 20 EUR?"
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (ASKED, True),
+        ("shall i refund order 17, for 20 EUR, now?", True),
+        ("Shall I refund order 18 for 20 EUR?", False),  # another order
+        ("Shall I refund order 17?", False),  # an amount is missing
+        ("I shall refund order 17 for 20 EUR.", False),  # it does not ask
+        ("Do you want the 20 of 17 in blue or in red, wrapped, and by when?", False),  # it asks something else
+    ],
+)
+def test_a_turn_fits_when_it_asks_the_same_of_the_same(said, expected):
+    """Question for question, number for number, and half of the words; the same both ways round."""
+    assert fits(ASKED, said) is expected
+    assert fits(said, ASKED) is expected
