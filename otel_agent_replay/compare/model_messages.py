@@ -10,10 +10,21 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-_ID_KEYS = frozenset({"id", "call_id", "tool_call_id", "tool_use_id", "item_id", "previous_response_id"})
-_OPAQUE_KEYS = frozenset({"signature", "encrypted_content", "thought_signature"})
-_CONTENT_OF = {"tool_use": "input", "server_tool_use": "input"}
-_CONVERSATION = frozenset({"messages", "input", "previous_response_id"})
+_ID_KEYS = frozenset(
+    ("id", "call_id", "tool_call_id", "tool_use_id", "toolUseId", "item_id", "previous_response_id",
+     "previous_interaction_id")
+)  # fmt: skip
+_OPAQUE_KEYS = frozenset(("signature", "encrypted_content", "thought_signature", "thoughtSignature", "redactedContent"))
+# Where a tool's own values stand: by the type of what holds them, or by the name under which that stands.
+_CONTENT_OF_TYPE = {"tool_use": "input", "server_tool_use": "input", "function_call": "arguments"}
+_CONTENT_OF_NAME = {
+    "toolUse": "input",
+    "functionCall": "args",
+    "function_call": "args",
+    "functionResponse": "response",
+    "function_response": "response",
+}
+_CONVERSATION = frozenset({"messages", "contents", "input", "previous_response_id", "previous_interaction_id"})
 
 
 def settled_request(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
@@ -31,8 +42,11 @@ def settled_request(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]
 
 def _settle(value: Any, key: str, seen: dict[str, str]) -> Any:
     if isinstance(value, dict):
-        content = _CONTENT_OF.get(str(value.get("type")))
-        return {name: inner if name == content else _settle(inner, name, seen) for name, inner in value.items()}
+        content = _CONTENT_OF_TYPE.get(str(value.get("type"))) or _CONTENT_OF_NAME.get(key)
+        return {
+            name: inner if name == content and not isinstance(inner, str) else _settle(inner, name, seen)
+            for name, inner in value.items()
+        }
     if isinstance(value, list):
         return [_settle(inner, "", seen) for inner in value]
     if isinstance(value, str):
