@@ -32,15 +32,22 @@ Example:
     show_default=True,
     help="Markdown is for a comment on a pull request.",
 )
+@click.option(
+    "--lake-b",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder of RUN_B's lake, where that is another: a re-run's.",
+)
 @json_option
 @verbose_option
-def diff(lake: Path, run_a: str, run_b: str, form: str, as_json: bool, verbose: bool) -> int:
+def diff(lake: Path, run_a: str, run_b: str, form: str, lake_b: Path | None, as_json: bool, verbose: bool) -> int:
     """Compare RUN_B with RUN_A: the first departure, its cause, and what follows from it."""
     from otel_agent_replay.compare import Verdict, compare
 
     stored = open_lake(lake, verbose=verbose)
-    first, second = stored.find(run_a), stored.find(run_b)
-    comparison = compare(stored.load(first), stored.load(second))
+    other = stored if lake_b is None else open_lake(lake_b, verbose=verbose)
+    first, second = stored.find(run_a), other.find(run_b)
+    comparison = compare(stored.load(first), other.load(second))
     if as_json or form == "json":
         from otel_agent_replay.report.json_report import comparison_json
 

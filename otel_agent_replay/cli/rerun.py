@@ -52,7 +52,7 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 
 _what = _options(
-    click.option("--cohort", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    click.option("--cohort", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help='Runs of a file, a JSON line each: {"run": "..."}.'),
     click.option("--where", metavar="SQL", help="Runs for which a condition over the view `runs` holds."),
     click.option("--candidate", metavar="model=NEW", help="model=, base_url=, key=VARIABLE of the --env-file."),
@@ -69,7 +69,7 @@ _who = _options(
     click.option("--live", multiple=True, metavar="NAME",
                  help="Ask this read or pure tool live, also where it is on record."),
     click.option("--stub", multiple=True, metavar="NAME", help="Never call this live; * for all but --live."),
-    click.option("--user-script", type=click.Path(exists=True, dir_okay=False), metavar="FILE",
+    click.option("--user-script", type=click.Path(dir_okay=False), metavar="FILE",
                  help="The user's turns where the recorded ones no longer fit: a JSON array, or a line each."),
     click.option("--simulator", metavar="PKG.MOD:FUNC", help="Function of (message, turns) that plays the user then."),
     click.option("--seed", default="rerun", metavar="TEXT", help="Seed of random draws."),
@@ -84,7 +84,7 @@ _how = _options(
     click.option("--isolate/--no-isolate", default=None, help="The kernel's fence around each; on where there is one."),
     click.option("--allow", multiple=True, metavar="HOST:PORT", help="An endpoint for live reads and dry runs."),
     click.option("--allow-write", multiple=True, type=click.Path(exists=True), metavar="DIR", help="Writable folder."),
-    click.option("--env-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    click.option("--env-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help="Variables (KEY=VALUE lines) of the re-run's own identity, its model key; never stored."),
     click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="cpu=SECONDS, memory=MIB or files=NUMBER."),
     click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="Stop a run that has used so many."),
