@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from otel_agent_replay.boundary.frameworks.langgraph_savers import unrecorded
+from otel_agent_replay.boundary.frameworks.langgraph_savers import saver_to_enter_by, unrecorded
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model import RecordedRun
 from otel_agent_replay.replay.langgraph_restore import RecordedSaves, SavedCheckpoint
@@ -47,31 +47,46 @@ def restore(run: RecordedRun | str, at: int | str, saver: Any, *, lake: Path | s
     were not kept.
 
         config = restore(run, 12, InMemorySaver())
+
+    Called by code that is entered at a checkpoint (`@replay.agent(enter=...)`), it leaves a saver that outlives the
+    process alone, as all of a fork does: the graph finds the state there all the same, and saves elsewhere.
+
+        def enter(checkpoint, question):
+            return GRAPH.invoke(None, restore(checkpoint.run, checkpoint.step, SAVER))
     """
-    saves = _saves(run, lake)
-    target = saves.at(at)
-    calls, config = list(saves.calls_to_restore(target)), saves.config_at(target)
+    plan = _Restoring(_saves(run, lake), at, saver)
     with unrecorded():
-        if saves.is_under_way(target) and saver.get_tuple(config) is not None:
-            raise _held(config)
-        for method, arguments in calls:
-            getattr(saver, method)(*arguments)
-    return config
+        if plan.must_be_empty and plan.saver.get_tuple(plan.config) is not None:
+            raise _held(plan.config)
+        for method, arguments in plan.calls:
+            getattr(plan.saver, method)(*arguments)
+    return plan.config
 
 
 async def arestore(
     run: RecordedRun | str, at: int | str, saver: Any, *, lake: Path | str | None = None
 ) -> dict[str, Any]:
     """Do the same with a saver that is asynchronous."""
-    saves = _saves(run, lake)
-    target = saves.at(at)
-    calls, config = list(saves.calls_to_restore(target)), saves.config_at(target)
+    plan = _Restoring(_saves(run, lake), at, saver)
     with unrecorded():
-        if saves.is_under_way(target) and await saver.aget_tuple(config) is not None:
-            raise _held(config)
-        for method, arguments in calls:
-            await getattr(saver, f"a{method}")(*arguments)
-    return config
+        if plan.must_be_empty and await plan.saver.aget_tuple(plan.config) is not None:
+            raise _held(plan.config)
+        for method, arguments in plan.calls:
+            await getattr(plan.saver, f"a{method}")(*arguments)
+    return plan.config
+
+
+class _Restoring:
+    """What is to be saved where, and the config to go on from."""
+
+    def __init__(self, saves: RecordedSaves, at: int | str, saver: Any) -> None:
+        target = saves.at(at)
+        self.calls = list(saves.calls_to_restore(target))
+        thread_id = str(saves.config_at(target)["configurable"]["thread_id"])
+        entered = saver_to_enter_by(saver, thread_id)
+        self.saver = saver if entered is None else entered
+        self.config = saves.config_at(target, latest=entered is not None)
+        self.must_be_empty = entered is not None or saves.is_under_way(target)
 
 
 def _held(config: dict[str, Any]) -> ConfigurationError:

@@ -14,7 +14,7 @@ from otel_agent_replay.errors import DamagedRecording, MissingPayload, TapeUnrea
 from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun, RunStatus
 from otel_agent_replay.replay.playback import Playback, TapeAnswer
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
-from otel_agent_replay.replay.tape import Entry, Tape
+from otel_agent_replay.replay.tape import Entry, Tape, is_background_save
 
 _FIRST_ERROR = 400  # of HTTP's status codes
 _STOPPED = frozenset({RunStatus.ERROR, RunStatus.ABORTED, RunStatus.DEPARTED})
@@ -39,7 +39,8 @@ class ContinuedPlayback(Playback):
         call_above, strand = _call_above(place), strand_label()
         if call_above is not None and call_above not in self.again:
             return None  # a call that is made for the first time: no part of it is on record
-        if call_above is None and strand in self._met and self.tape.left_in(strand) is None:
+        beside = is_background_save(call)
+        if call_above is None and strand in self._met and not beside and self.tape.left_in(strand) is None:
             self.places.new(place)
             return None  # what is left is other threads' own, also where it is equal
         parent = () if place.parent is None else place.parent.path
@@ -47,12 +48,12 @@ class ContinuedPlayback(Playback):
         if entry is None:
             entry = self._near(parent, call)
             if entry is None:
-                if call_above is None and self.tape.left_in(strand) is not None:
+                if call_above is None and not beside and self.tape.left_in(strand) is not None:
                     raise self.stop(self._explain(call, place))
                 self.places.new(place)
                 return None
             same_request = entry.call.digest == call.digest
-        if entry.node.strand == strand:
+        if entry.node.strand == strand and not beside:
             self._met.add(strand)
         self.places.found(place, entry.node)
         place.step = entry.node.step

@@ -57,9 +57,10 @@ class ContinuedReport:
 
     `origin_run_id` is the run that it goes on from: itself when resumed. `steps_shared` of `steps_recorded` are the
     recording's (answered from it, or skipped), `steps_live` is how many came after; `steps` says of each what became of
-    it. `entered` is `jump` (at the checkpoint `entered_name`, step `entered_step`) or `fast-forward`, by exact replay
-    from the beginning; `not_jumped` then says why. `reason` says why it is not finished, `code` is the stable code of
-    that. `changes` are a fork's, one line each. `child_exit` is the process's exit status.
+    it. `entered` is `jump` (at the checkpoint `entered_name`, step `entered_step`; of LangGraph's: its id `entered_id`)
+    or `fast-forward`, by exact replay from the beginning; `not_jumped` then says why. `reason` says why it is not
+    finished, `code` is the stable code of that. `changes` are a fork's, one line each. `child_exit` is the process's
+    exit status.
     """
 
     status: ContinuedStatus
@@ -76,6 +77,7 @@ class ContinuedReport:
     entered: str = FAST_FORWARD
     entered_step: int | None = None
     entered_name: str = ""
+    entered_id: str = ""
     not_jumped: str = ""
     changes: tuple[str, ...] = ()
     fences: tuple[str, ...] = ()
@@ -131,6 +133,7 @@ class ContinuedReport:
             entered=FAST_FORWARD if at is None else JUMP,
             entered_step=None if at is None else at.step,
             entered_name="" if at is None else at.name,
+            entered_id=entrance.langgraph_id if isinstance(entrance, Entrance) else "",
             not_jumped=entrance if isinstance(entrance, str) else "",
             changes=changes,
             steps=steps,

@@ -15,10 +15,13 @@ from typing import Any
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.approvals import Grant, action_digest
 from otel_agent_replay.boundary.crossing import root_strand
+from otel_agent_replay.boundary.frameworks import langgraph_state
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import CodecError
 from otel_agent_replay.model import Checkpoint, Kind, MediaType, Node, RecordedRun, RecordedSpan, digest_of
 from otel_agent_replay.payload.codec import decode
+from otel_agent_replay.replay import langgraph_entrance
+from otel_agent_replay.replay.langgraph_entrance import is_of_langgraph
 from otel_agent_replay.replay.past import Past
 from otel_agent_replay.replay.tape import Entry, Tape
 
@@ -29,6 +32,7 @@ class Entrance:
 
     checkpoint: Checkpoint
     past: Past
+    langgraph_id: str = ""
 
     def open(self, session: Session, tape: Tape) -> None:
         """Let the agent of `session` be entered here, with what had been approved and seen by then."""
@@ -46,7 +50,7 @@ def entrance_before(recorded: RecordedRun, step: int) -> Entrance | str:
     points = [
         item
         for item in recorded.spans
-        if item.node is not None and item.node.kind is Kind.CHECKPOINT and 0 < (item.node.step or 0) < step
+        if item.node is not None and _is_state(item.node) and 0 < (item.node.step or 0) < step
     ]
     for number, item in enumerate(reversed(points)):
         found = _entrance_at(recorded, item)
@@ -57,6 +61,11 @@ def entrance_before(recorded: RecordedRun, step: int) -> Entrance | str:
     return reason
 
 
+def _is_state(node: Node) -> bool:
+    """Whether it is a checkpoint; what LangGraph keeps beside its own is none."""
+    return node.kind is Kind.CHECKPOINT and not node.name.startswith(f"{langgraph_state.CHECKPOINT}.")
+
+
 def _entrance_at(recorded: RecordedRun, item: RecordedSpan) -> Entrance | str:
     node = item.node
     if node is None or node.step is None:
@@ -65,15 +74,15 @@ def _entrance_at(recorded: RecordedRun, item: RecordedSpan) -> Entrance | str:
     doubt = _doubt(item, node)
     if doubt:
         return f"{named} {doubt}"
-    flying = _in_flight(recorded, node)
-    if flying is not None:
-        return f"{named} was taken while {flying.name!r} (step {flying.step}) was in flight"
+    past = langgraph_entrance.past_of(recorded, item) if is_of_langgraph(item) else _past_of(recorded, node)
+    if isinstance(past, str):
+        return f"{named} {past}"
     try:
         state = _state(recorded, node)
     except CodecError as error:
         return f"the state of {named} {error}"
-    over = [one.sequence for one in recorded.nodes if one.sequence <= node.sequence]
-    return Entrance(Checkpoint(node.name, state, node.step, recorded), Past(recorded, node.sequence, over))
+    langgraph_id = str(item.span.attributes.get(semconv.LANGGRAPH_CHECKPOINT_ID, ""))
+    return Entrance(Checkpoint(node.name, state, node.step, recorded), past, langgraph_id)
 
 
 def _doubt(item: RecordedSpan, node: Node) -> str:
@@ -87,12 +96,13 @@ def _doubt(item: RecordedSpan, node: Node) -> str:
     return "" if node.end_sequence else "was not taken to the end"
 
 
-def _in_flight(recorded: RecordedRun, point: Node) -> Node | None:
-    """Return a call that had begun and not ended; code that is entered could not get its answer."""
-    for node in recorded.nodes:
-        if node.kind.is_crossing and node.sequence < point.sequence and not 0 < node.end_sequence < point.sequence:
-            return node
-    return None
+def _past_of(recorded: RecordedRun, point: Node) -> Past | str:
+    """Return all that began before, unless a call had not ended: code that is entered could not get its answer."""
+    nodes = [node for node in recorded.nodes if node.sequence <= point.sequence]
+    for node in nodes:
+        if node.kind.is_crossing and not 0 < node.end_sequence < point.sequence:
+            return f"was taken while {node.name!r} (step {node.step}) was in flight"
+    return Past(recorded, point.sequence, {node.sequence for node in nodes})
 
 
 def _state(recorded: RecordedRun, node: Node) -> Any:

@@ -83,6 +83,13 @@ class RecordedSaves:
             )
         return item
 
+    def made_at(self, step: int) -> str:
+        """Return when the checkpoint of this step was made, as LangGraph says it (ISO 8601).
+
+        Raises CannotJudge, MissingPayload or CodecError for one that was not kept whole.
+        """
+        return str(self._beside(self.at(step))["checkpoint"]["ts"])
+
     def calls_to_restore(self, target: RecordedSpan) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Yield the saver's methods to call, each with its arguments, so that it is as it was at `target`.
 
@@ -97,14 +104,15 @@ class RecordedSaves:
                 if one not in reached or (_step(writes) <= until and (one != key or _name(target) == kept.WRITES)):
                     yield "put_writes", self._put_writes(writes)
 
-    def config_at(self, target: RecordedSpan) -> dict[str, Any]:
+    def config_at(self, target: RecordedSpan, *, latest: bool = False) -> dict[str, Any]:
         """Return the config from which the graph goes on.
 
         It names the checkpoint, unless nodes were under way: LangGraph runs a named checkpoint's nodes all anew, and
-        takes what they had done by then from the latest checkpoint of a thread only.
+        takes what they had done by then from the latest checkpoint of a thread only. With `latest` it names none: to go
+        on from a named one LangGraph saves another, as the first of a branch.
         """
         thread_id, _, checkpoint_id = _key(target)
-        named = None if self.is_under_way(target) else checkpoint_id
+        named = None if latest or self.is_under_way(target) else checkpoint_id
         return kept.config_of({"thread_id": thread_id, "checkpoint_ns": "", "checkpoint_id": named})
 
     def is_under_way(self, target: RecordedSpan) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from otel_agent_replay.model import Kind, Node, RecordedRun
+from otel_agent_replay.model import THREAD_END, Kind, Node, Read, RecordedRun
 
 
 class Past:
@@ -24,8 +24,7 @@ class Past:
             else:
                 strands.add(node.strand)
             strands.update(read.strand for read in node.reads if read.sequence <= until)
-        numbers = [label.partition(".")[0] for label in strands]
-        self.next_strand = 1 + max((int(number) for number in numbers if number.isdecimal()), default=0)
+        self.next_strand = 1 + max(map(_number, strands))
         """Number of the next thread of control that the run's first one starts, as far as the recording tells."""
 
     def has(self, node: Node) -> bool:
@@ -34,9 +33,21 @@ class Past:
             return node.sequence <= self.until and node.path not in self._to_come
         return node.sequence in self._calls
 
+    def has_read(self, read: Read) -> bool:
+        """Whether a bulk read is over; a thread's end is once no thread of that number can come."""
+        if read.name == THREAD_END and 0 < _number(read.strand) < self.next_strand:
+            return True
+        return read.sequence <= self.until
+
     def _comes(self, node: Node) -> bool:
-        if any(read.sequence > self.until for read in node.reads):
+        if any(read.sequence > self.until for read in node.reads if read.name != THREAD_END):
             return True
         if node.kind is Kind.RUN:
             return False
         return node.sequence > self.until if node.kind is Kind.SCOPE else node.sequence not in self._calls
+
+
+def _number(strand: str) -> int:
+    """Return which of the threads that the run's first one started a label belongs to, 0 for that one itself."""
+    first = strand.partition(".")[0]
+    return int(first) if first.isdecimal() else 0

@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from otel_agent_replay import semconv
 from otel_agent_replay.errors import DamagedRecording, MissingPayload
 from otel_agent_replay.model import (
     CLIENT_STRAND,
@@ -139,7 +140,6 @@ class Tape:
     ) -> None:
         self.run = recorded.run
         self.past = past
-        self._from = -1 if past is None else past.until  # reads up to there are over
         self._before_step = before_step
         self._cut = _begin_of(recorded, before_step)
         self._without = frozenset(without)
@@ -209,8 +209,11 @@ class Tape:
                 same.append(entry)
 
     def _keep_thread_ends(self, node: Node) -> None:
-        ends = (read for read in node.reads if read.name == THREAD_END and self._from < read.sequence < self._cut)
+        ends = (read for read in node.reads if read.name == THREAD_END and self._is_to_come(read))
         self.thread_ends.update({read.sequence: ThreadEnd(read) for read in ends})
+
+    def _is_to_come(self, read: Read) -> bool:
+        return read.sequence < self._cut and (self.past is None or not self.past.has_read(read))
 
     def _is_left_out(self, node: Node) -> bool:
         step = node.step
@@ -344,7 +347,7 @@ class Tape:
         if self._by_strand is None:
             found: dict[str, deque[Entry]] = {}
             for entry in self.entries:
-                if not entry.below:
+                if not entry.below and not is_background_save(entry.call):
                     found.setdefault(entry.node.strand, deque()).append(entry)
             self._by_strand = found
         waiting = self._by_strand.get(strand)
@@ -381,8 +384,7 @@ class Tape:
             node = self._with_reads.get(place)
             if node is None:
                 return None
-            after, cut = self._from, self._cut
-            made_here = [read for read in node.reads if read.strand != CLIENT_STRAND and after < read.sequence < cut]
+            made_here = [read for read in node.reads if read.strand != CLIENT_STRAND and self._is_to_come(read)]
             reads = self._reads[place] = _Reads(sorted(made_here, key=lambda read: read.sequence))
         return reads
 
@@ -442,6 +444,11 @@ class Tape:
         if digest_of(data) != digest:
             raise DamagedRecording(f"payload {digest.hex()[:16]} ({_wanted_for(entry, what)}) was altered")
         return Payload(digest, data, payload.media_type, len(data))
+
+
+def is_background_save(call: Call) -> bool:
+    """Whether a call is a save of LangGraph's: it makes them in threads of its own, beside what its nodes do."""
+    return call.kind is Kind.CHECKPOINT and semconv.LANGGRAPH_THREAD_ID in call.attributes
 
 
 def _begin_of(recorded: RecordedRun, step: int | None) -> float:

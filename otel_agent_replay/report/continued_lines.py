@@ -52,7 +52,8 @@ def _lines(report: ContinuedReport) -> Iterator[Text]:
 
 def _entrance(report: ContinuedReport) -> str:
     if report.entered == JUMP:
-        return f"entered at checkpoint {report.entered_name!r}, step {report.entered_step}"
+        named = f" ({report.entered_id})" if report.entered_id else ""
+        return f"entered at checkpoint {report.entered_name!r}{named}, step {report.entered_step}"
     return f"replayed from the beginning: {report.not_jumped}" if report.not_jumped else "replayed from the beginning"
 
 

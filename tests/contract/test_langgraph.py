@@ -10,11 +10,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from typing import Annotated, TypedDict
 
 import pytest
 
+import otel_agent_replay as replay
 from otel_agent_replay import langgraph as ours
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary import frameworks
@@ -24,8 +25,11 @@ from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.compare.node_changes import PairComparer
 from otel_agent_replay.compare.substance import RunSubstance
 from otel_agent_replay.errors import CannotJudge, ConfigurationError, ReplayDeparture
-from otel_agent_replay.model import Kind, Node, RecordedRun, RecordedSpan, Run, Span
+from otel_agent_replay.model import AnswerSource, Kind, Node, RecordedRun, RecordedSpan, Run, Span
 from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.replay.continued_report import ContinuedStatus
+from otel_agent_replay.replay.fork import ForkPlan
+from tests.support.forking import forked, recorded, runtime
 from tests.support.tape_session import MemoryObserver, recording, replaying
 
 pytest.importorskip("langgraph")
@@ -39,6 +43,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, Send, interrupt
 
 AT = {"configurable": {"thread_id": "t"}}
+__all__ = ["runtime"]  # the fixture
 
 
 @pytest.fixture(autouse=True)
@@ -449,7 +454,7 @@ def test_two_recordings_of_one_graph_do_not_differ():
             line(InMemorySaver()).invoke({"log": ["q"]}, AT, durability="sync")
         runs.append(recorded_run(observer))
     comparer = PairComparer(*map(RunSubstance, runs))
-    first, second = (sorted(run.spans, key=lambda item: (item.node.name, item.node.path)) for run in runs)
+    first, second = (sorted(run.spans, key=lambda item: (item.node.name, item.node.call.request.data)) for run in runs)
     assert [comparer.compare(one, other) for one, other in zip(first, second, strict=True)] == [[]] * len(first)
     assert comparer.volatile["what lies beside a checkpoint's state"] == 9
 
@@ -494,3 +499,130 @@ def test_a_state_that_is_not_kept_whole_is_not_restored():
     assert place.unsafe_reasons == ("the state could not be kept whole",)
     with pytest.raises(CannotJudge, match="Odd"):
         ours.restore(recorded, place.step, InMemorySaver())
+
+
+# --- forks that are entered at a checkpoint of LangGraph's ---
+
+
+@replay.tool(side_effect="read")
+def look(name):
+    return f"{name} seen"
+
+
+def looking(done, durability):
+    """A graph of four nodes in a row, the third of them two side by side; `done` are those that ran."""
+
+    def noted(name):
+        def run(state):
+            done.append(name)
+            return {"log": [look(name)]}
+
+        return run
+
+    def graph_of(saver):
+        graph = StateGraph(Log)
+        for name in ("one", "two", "left", "right", "four"):
+            graph.add_node(name, noted(name))
+        graph.add_edge(START, "one")
+        graph.add_edge("one", "two")
+        for name in ("left", "right"):
+            graph.add_edge("two", name)
+        graph.add_edge(["left", "right"], "four")
+        return graph.compile(checkpointer=saver)
+
+    async def run(kind, saver, given, config):
+        graph = graph_of(saver)
+        if kind.is_async:
+            return (await graph.ainvoke(given, config, durability=durability))["log"]
+        return graph.invoke(given, config, durability=durability)["log"]
+
+    return run
+
+
+def entered_agent(kind, run, opened):
+    """An agent around such a graph that can be entered where the graph saved; `opened` opens its saver."""
+
+    async def again(checkpoint, order):
+        async with opened() as saver:
+            restored = ours.arestore if kind.is_async else _restore
+            return await run(kind, saver, None, await restored(checkpoint.run, checkpoint.step, saver))
+
+    @replay.agent(name="graph", enter=again)
+    async def agent(order):
+        async with opened() as saver:
+            return await run(kind, saver, {"log": [order]}, AT)
+
+    return lambda order: asyncio.run(agent(order))
+
+
+async def _restore(run, at, saver):
+    return ours.restore(run, at, saver)
+
+
+def opener(kind, path):
+    """Return what opens a saver of that kind: a new one in memory, the same database each time."""
+
+    @asynccontextmanager
+    async def opened():
+        if not kind.lasting:
+            yield InMemorySaver()
+        elif kind.is_async:
+            async with AsyncSqliteSaver.from_conn_string(path) as saver:
+                yield saver
+        else:
+            with closing(sqlite3.connect(path, check_same_thread=False)) as connection:
+                yield SqliteSaver(connection)
+
+    return opened
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+@pytest.mark.parametrize("durability", ["sync", "async"])
+def test_a_fork_is_entered_at_the_state_before_it(kind, durability, runtime, tmp_path):
+    """Forked at every step: the graph goes on from the last state saved before it, and is the same fork all the same.
+
+    Nodes before that state do not run, and a lasting saver is as it was.
+    """
+    done = []
+    agent = entered_agent(kind, looking(done, durability), opener(kind, str(tmp_path / "states.sqlite")))
+    origin = recorded(runtime, agent)
+    assert len(done) == 5
+    before = held(kind, tmp_path)
+    steps = [node for node in origin.nodes if node.step]
+    points = {one.step: one for one in ours.checkpoints(origin)}
+    entered = set()
+    for at in range(1, len(steps) + 2):
+        done.clear()
+        fork, report, error = forked(runtime, origin, ForkPlan.from_arguments(at, read=str), agent)
+        assert error is None, (at, report.reason)
+        assert report.status is ContinuedStatus.FINISHED, (at, report.reason)
+        hows = {step.step: str(step.how) for step in report.steps}
+        if report.entered == "jump":
+            point = points[report.entered_step]
+            assert report.entered_id == point.checkpoint_id
+            ran = {"__start__": 5, "one": 5, "two": 4, "left": 3, "four": 1}[point.next[0]]
+            assert len(done) == ran
+            entered.add(point.next[0])
+            skipped = [step for step, how in hows.items() if how == "skipped"]
+            assert report.entered_step in skipped
+            assert len(skipped) >= point.graph_step + 1
+        assert {how for step, how in hows.items() if step < at} <= {"skipped", "replayed"}, at
+        assert sorted(node.path for node in fork.nodes) == sorted(node.path for node in origin.nodes)
+        look_ups = [node for node in fork.nodes if node.name == "look"]
+        assert {node.source for node in look_ups if node.step >= at} <= {AnswerSource.TAPE}
+        assert sorted(fork.payload(node.outcome.result.digest) for node in look_ups) == sorted(
+            origin.payload(node.outcome.result.digest) for node in steps if node.name == "look"
+        )
+    assert {"one", "two", "left", "four"} <= entered
+    assert held(kind, tmp_path) == before
+
+
+def held(kind, tmp_path):
+    """Return what the lasting saver holds."""
+    if not kind.lasting:
+        return None
+    with closing(sqlite3.connect(tmp_path / "states.sqlite")) as connection:
+        return [
+            connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall()
+            for table in ("checkpoints", "writes")
+        ]

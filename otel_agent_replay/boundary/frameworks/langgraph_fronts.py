@@ -145,6 +145,8 @@ def _load(original: Method, module: ModuleType) -> Method:  # noqa: ARG001 - as 
                         break
             return asked.kept()
 
+        if asked.takes_restored():
+            return asked.given(call())
         return asked.given(tools.call(asked.declaration(call), here, (), asked.request))
 
     return load
@@ -168,6 +170,8 @@ def _load_async(original: Method, module: ModuleType) -> Method:  # noqa: ARG001
                         break
             return asked.kept()
 
+        if asked.takes_restored():
+            return asked.given(await call())
         return asked.given(await tools.call_async(asked.declaration(call), here, (), asked.request))
 
     return load

@@ -11,7 +11,7 @@ from typing import Any
 
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.frameworks import langgraph_state as kept
-from otel_agent_replay.boundary.frameworks.langgraph_savers import lives_here, saver_of_replay
+from otel_agent_replay.boundary.frameworks.langgraph_savers import lives_here, saver_of_replay, takes_restored
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.tools import Declaration
 from otel_agent_replay.model import Kind, SideEffect
@@ -33,6 +33,10 @@ class Load:
             "at": "latest" if at["checkpoint_id"] is None else "checkpoint",
             **{name: arguments[name] for name in ("filter", "limit", "channels") if name in arguments},
         }
+
+    def takes_restored(self) -> bool:
+        """Whether it takes what the run is entered with, and is no part of it."""
+        return self._name == "get_tuple" and takes_restored(self._session, str(self.request["thread_id"]))
 
     def declaration(self, call: Callable[..., Any]) -> Declaration:
         """Return the question as a declared function; `call` asks the saver and returns what is kept of the answer."""

@@ -20,6 +20,7 @@ _inside_a_saver: ContextVar[bool] = ContextVar("agent_replay_inside_a_saver", de
 _used: weakref.WeakKeyDictionary[Any, dict[str, tuple[weakref.ref[Session], Place]]] = weakref.WeakKeyDictionary()
 _MOST_USES = 256  # threads of one saver, before those of runs that are over are forgotten
 _of_replays: weakref.WeakKeyDictionary[Session, Any] = weakref.WeakKeyDictionary()
+_restored: weakref.WeakKeyDictionary[Session, set[str]] = weakref.WeakKeyDictionary()
 
 
 @contextmanager
@@ -83,3 +84,25 @@ def saver_of_replay(session: Session) -> Any:
 
         found = _of_replays.setdefault(session, InMemorySaver())
     return found
+
+
+def saver_to_enter_by(saver: Any, thread_id: str) -> Any | None:
+    """Return where the state goes with which the running code is entered at a checkpoint; None: it is not entered.
+
+    The graph's next load of that thread is how it is entered, and no part of the run.
+    """
+    here = current.get()
+    session = None if here is None else here[0]
+    if session is None or session.closed or session.entered_at is None:
+        return None
+    _restored.setdefault(session, set()).add(thread_id)
+    return saver if lives_here(saver) else saver_of_replay(session)
+
+
+def takes_restored(session: Session, thread_id: str) -> bool:
+    """Whether this load takes the state that the run is entered with. The first one of the thread does."""
+    waiting = _restored.get(session)
+    if not waiting or thread_id not in waiting:
+        return False
+    waiting.discard(thread_id)
+    return True
