@@ -84,15 +84,16 @@ def ask(
     groups = {name: distinct_actions(recorded, found) for name, found in actions.items()}
     if asked_step.masked:
         remark("note: redaction replaced something in the recorded request: it is asked with what stands in its place")
+    lost = {name: question.lost for name, question in questions.items()}
     if as_json:
         from otel_agent_replay.report.asked import asked_document
 
-        emit_json(asked_document(asked_step.run_id, step, recorded, groups, text_likeness=text_likeness))
+        emit_json(asked_document(asked_step.run_id, step, recorded, groups, text_likeness=text_likeness, lost=lost))
     else:
         from otel_agent_replay.report.asked import asked_lines
         from otel_agent_replay.report.terminal import print_lines
 
-        print_lines(asked_lines(recorded, groups, text_likeness=text_likeness))
+        print_lines(asked_lines(recorded, groups, text_likeness=text_likeness, lost=lost))
     told = [group for found in groups.values() for group in found]
     if any(group.first.error for group in told):
         return CANNOT_JUDGE

@@ -68,7 +68,7 @@ def enter_asking(
     `url` is where they went when they were recorded, `endpoints` (`host:port`) are others that they go to.
     """
     from otel_agent_replay.export.rules_file import redaction_of
-    from otel_agent_replay.replay.ask.candidate import shown_endpoint
+    from otel_agent_replay.replay.ask.destination import shown_endpoint
     from otel_agent_replay.replay.audit import enter
     from otel_agent_replay.settings import Settings
 

@@ -41,9 +41,14 @@ class Stop(str, enum.Enum):
 
 
 _STOPS = {
-    Stop.END: "stop end_turn completed tool_calls tool_use function_call stop_sequence eos complete finish_reason_stop",
+    Stop.END: (
+        "stop end_turn completed complete tool_calls tool_call tool_use function_call stop_sequence eos eos_token"
+    ),
     Stop.LENGTH: "length max_tokens max_output_tokens incomplete model_context_window_exceeded model_length",
-    Stop.FILTERED: "content_filter refusal safety recitation blocklist prohibited_content spii guardrail_intervened",
+    Stop.FILTERED: (
+        "content_filter content_filtered refusal safety recitation blocklist prohibited_content spii error_toxic "
+        "guardrail_intervened"
+    ),
 }
 _STOP_OF = {word: stop for stop, words in _STOPS.items() for word in words.split()}
 

@@ -151,7 +151,8 @@ class LaneReport:
 class ScreeningReport:
     """All lanes, and what was left out: steps that could not be asked, by reason.
 
-    `noise` counts first disagreements of the judged lane at steps where the other one differs too.
+    `lost` is what questions of the judged lane did not say that was recorded, with how many of them. `noise`
+    counts first disagreements of the judged lane at steps where the other one differs too.
     """
 
     lanes: dict[str, LaneReport]
@@ -159,6 +160,7 @@ class ScreeningReport:
     steps: int = 0
     skipped: Counter[str] = field(default_factory=Counter)
     unanswered: Counter[str] = field(default_factory=Counter)
+    lost: Counter[str] = field(default_factory=Counter)
     noise: int = 0
 
 
@@ -209,6 +211,10 @@ class Screening:
         for so_far in self._so_far.values():
             so_far.whole = False
 
+    def lose(self, what: str) -> None:
+        """Count something that a question did not say, because another protocol has no word for it."""
+        _count_bounded(self.report.lost, what)
+
     def finish(self) -> ScreeningReport:
         """Return the report."""
         self._leave()
@@ -236,7 +242,7 @@ class Screening:
         asked = step.lanes.get(lane, ())
         for action in asked:
             if action.kind is ActionKind.NONE:
-                self._note_unanswered(action.error)
+                _count_bounded(self.report.unanswered, action.error)
             else:
                 report.measured.add(action)
         if so_far.differs:
@@ -253,11 +259,6 @@ class Screening:
                 report.worded += 1
         so_far.differs = judged.verdict is StepVerdict.DIFFERS
         so_far.whole = so_far.whole and judged.verdict in {StepVerdict.AGREES, StepVerdict.OTHER_WORDS}
-
-    def _note_unanswered(self, error: str) -> None:
-        """Count why there was no answer; providers put ids into their words, so only so many are told apart."""
-        why, counts = error[:_TOLD], self.report.unanswered
-        counts[why if why in counts or len(counts) < _REASONS else "further reasons"] += 1
 
     def _risk(self, actions: Sequence[Action]) -> str:
         effects = [str(self._effects.get(name, SideEffect.EXTERNAL)) for action in actions for name in action.tools]
@@ -276,6 +277,12 @@ class Screening:
             report.runs_differing += so_far.differs
             report.runs_whole += so_far.whole and not so_far.differs
         self._run_id, self._so_far = None, {}
+
+
+def _count_bounded(counts: Counter[str], why: str) -> None:
+    """Count a reason; providers put ids into their words, so only so many are told apart."""
+    told = why[:_TOLD]
+    counts[told if told in counts or len(counts) < _REASONS else "further reasons"] += 1
 
 
 def _typical(pairs: Sequence[tuple[Action, ActionComparison]]) -> tuple[Action, ActionComparison]:

@@ -46,9 +46,16 @@ def comparison_text(comparison: ActionComparison) -> str:
 
 
 def asked_lines(
-    recorded: Action, lanes: Mapping[str, Sequence[DistinctAction]], *, text_likeness: float
+    recorded: Action,
+    lanes: Mapping[str, Sequence[DistinctAction]],
+    *,
+    text_likeness: float,
+    lost: Mapping[str, Sequence[str]],
 ) -> Iterator[Text]:
-    """Yield lines that show one recorded answer and what each candidate answered, most frequent first."""
+    """Yield lines that show one recorded answer and what each candidate answered, most frequent first.
+
+    `lost` is what the question to a candidate did not say, in another protocol's words.
+    """
     yield line(("recorded   ", STRONG), action_text(recorded))
     yield line(("           " + _measures(recorded), QUIET))
     for name, groups in lanes.items():
@@ -58,6 +65,8 @@ def asked_lines(
         yield line((f"{name}: ", STRONG), (f"{agreeing} of {total} agree", GOOD if agreeing == total else BAD))
         if total > 1:
             yield line((typical(agreeing, total), QUIET))
+        for what in lost.get(name, ()):
+            yield line((f"not asked for: {what}, for which its protocol has no word", BAD))
         for group in groups:
             agrees = group.comparison.agrees(text_likeness)
             yield line(
@@ -74,6 +83,7 @@ def asked_document(
     lanes: Mapping[str, Sequence[DistinctAction]],
     *,
     text_likeness: float,
+    lost: Mapping[str, Sequence[str]],
 ) -> dict[str, Any]:
     """Return the same as a JSON document `agent-replay/ask`."""
     return {
@@ -85,6 +95,7 @@ def asked_document(
         "candidates": [
             {
                 "candidate": name,
+                "lost_in_translation": list(lost.get(name, ())),
                 "answers": sum(group.count for group in groups),
                 "agreeing": sum(group.count for group in groups if group.comparison.agrees(text_likeness)),
                 "actions": [

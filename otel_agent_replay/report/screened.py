@@ -68,6 +68,9 @@ def screening_of(
             screening.skip(step.run_id, step.skipped or NOT_ASKED)
             continue
         protocol = PROTOCOLS[step.protocol]
+        for call in asked[lanes[0]]:
+            for what in call.lost:
+                screening.lose(what)
         disagreement = screening.add(
             ScreenedStep(
                 step.run_id,

@@ -29,6 +29,7 @@ def screening_document(
         "missing_runs": list(missing),
         "skipped": dict(report.skipped),
         "unanswered": dict(report.unanswered),
+        "lost_in_translation": dict(report.lost),
         "recorded": _measured(report.recorded),
         "noise": report.noise,
         "lanes": {name: _lane(lane, names[name]) for name, lane in report.lanes.items()},

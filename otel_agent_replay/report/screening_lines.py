@@ -126,6 +126,8 @@ def _unknown(report: ScreeningReport, *, in_doubt: int, missing: int, stopped: s
         yield line((f"left out: {count} steps: {reason}", QUIET))
     for reason, count in report.unanswered.most_common(10):
         yield line((f"no answer: {count} questions: {reason}", BAD))
+    for what, count in report.lost.most_common(10):
+        yield line((f"not asked for: {count} questions: {what}, for which the candidate's protocol has no word", BAD))
     if in_doubt:
         told = f"in doubt: {in_doubt} questions may have been answered and paid for"
         yield line((f"{told}; they are not asked again unless you say --again", BAD))

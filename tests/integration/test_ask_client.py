@@ -11,8 +11,9 @@ from otel_agent_replay.errors import CannotJudge
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.protocols import OPENAI_CHAT
-from otel_agent_replay.replay.ask.candidate import Question, endpoint_of
+from otel_agent_replay.replay.ask.candidate import Question
 from otel_agent_replay.replay.ask.client import Client, Patience, Unanswered
+from otel_agent_replay.replay.ask.destination import endpoint_of
 from otel_agent_replay.testing import ScriptedProvider
 from otel_agent_replay.testing.provider import Reply, refused_url
 from otel_agent_replay.testing.replies import openai_chat, openai_chat_stream

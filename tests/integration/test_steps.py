@@ -330,27 +330,59 @@ def test_two_goes_at_one_file_do_not_mix(lake, tmp_path):
         other.close()
 
 
-def test_a_change_that_does_not_fit_one_step_leaves_the_others(tmp_path):
-    """A step whose request cannot be changed so, or speaks another protocol, is counted with the reason; others go."""
-    claude = RunMaker(7, agent="clerk")
-    body = json.dumps({"model": "claude", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}).encode()
-    head = HttpRequestHead("POST", "http://127.0.0.1:1/v1/messages")
-    answer = claude.keep(anthropic_message("Hello").body)
-    protocol = {semconv.PROTOCOL: "anthropic.messages"}
-    claude.add(Kind.MODEL, "claude", claude.keep(body), answer, attributes=protocol, head=head)
-    lake = lake_of(tmp_path / "lake", [asked_run(0, RUNS[0]), claude.run()])
-    api = "api=openai.chat_completions,"
-    found, model, done = screened(lake, tmp_path / "out", {}, candidate=f"model=gpt-5-mini,{api}")
+def run_of(number, protocol, path, body, answer):
+    """A run of one model step in another protocol."""
+    maker = RunMaker(number, agent="clerk")
+    head = HttpRequestHead("POST", f"http://127.0.0.1:1{path}")
+    given = maker.keep(json.dumps(body).encode())
+    facts = {semconv.PROTOCOL: protocol}
+    maker.add(Kind.MODEL, protocol, given, maker.keep(answer), attributes=facts, head=head)
+    return maker.run()
+
+
+def test_a_step_that_cannot_be_asked_so_leaves_the_others(tmp_path):
+    """A step whose request cannot be translated or changed so is counted with the reason; the others are asked."""
+    answer = json.dumps({"choices": [{"text": "Hello", "finish_reason": "stop"}]}).encode()
+    old = run_of(7, "openai.completions", "/v1/completions", {"model": "old", "prompt": "Hi"}, answer)
+    lake = lake_of(tmp_path / "lake", [asked_run(0, RUNS[0]), old])
+    chat = "model=gpt-5-mini,api=openai.chat_completions,"
+    found, model, done = screened(lake, tmp_path / "out", {}, candidate=chat)
     assert done.exit_code == 125
     assert len(model.asked) == 3
     (why,) = found["unanswered"]
-    assert "anthropic.messages" in why
+    assert "openai.completions are not translated" in why
     assert found["in_doubt"] == 0
-    changed, model, _ = screened(
-        lake, tmp_path / "two", {}, "--set", "max_tokens=7", "--set", "messages[0].content[0].x=1"
-    )
+    changed, model, _ = screened(lake, tmp_path / "two", {}, "--set", "messages[9].content=x")
     assert model.asked == []
     assert sum(changed["unanswered"].values()) == 4
+
+
+def test_a_cohort_of_another_protocol_is_asked_in_the_candidates_words(tmp_path):
+    """Requests are translated, answers of two protocols compare as actions, and what has no word is named."""
+    body = {"model": "claude", "max_tokens": 9, "top_k": 3, "messages": [{"role": "user", "content": "Hi"}]}
+    claude = run_of(7, "anthropic.messages", "/v1/messages", body, anthropic_message("Hello").body)
+    lake = lake_of(tmp_path / "lake", [claude])
+    with ScriptedProvider([Reply(body_of("Hello"))]) as provider:
+        candidate = "model=gpt-5-mini,api=openai.chat_completions,"
+        found = document(steps(lake, tmp_path / "out", provider.url, "--json", candidate=candidate))
+        asked = provider.seen[0].json
+        run = claude.run.run_id.hex()
+        shown = invoke(lake, "ask", run, "--step", 1, "--candidate", f"{candidate}base_url={provider.url}/v1")
+    assert asked["messages"] == [{"role": "user", "content": "Hi"}]
+    assert found["lanes"]["candidate"]["in_sight"]["agree"] == 1
+    assert any("top_k" in what for what in found["lost_in_translation"])
+    assert "not asked for" in shown.stdout
+    assert "top_k" in shown.stdout
+
+
+def test_an_error_inside_an_answer_is_in_doubt(lake, tmp_path):
+    """A stream that tells of an error after HTTP 200 is no answer and may have been paid for."""
+    broken = b'data: {"error": {"type": "overloaded", "message": "later"}}\n\n'
+    with ScriptedProvider([Reply.of_events(broken)]) as provider:
+        found = document(steps(lake, tmp_path / "out", provider.url, "--json", "--max-calls", 2, "--parallel", 1))
+        assert len(provider.seen) == 2
+    assert found["in_doubt"] == 2
+    assert found["unanswered"] == {"in doubt: overloaded: later": 2}
 
 
 def test_a_missing_key_stops_before_anything_is_sent(tmp_path):

@@ -2,52 +2,53 @@
 
     Candidate.from_arguments("model=gpt-5-mini,base_url=http://127.0.0.1:8000/v1", [], read=...)
 
-Without any change it is the recorded model asked again. Owns the form of `--candidate`, the address, and the headers.
+Without any change it is the recorded model asked again. Owns the form of `--candidate`, and what is sent to it.
 A request goes to the recorded endpoint or to the one that `base_url` declares, and nowhere else.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Any
 
 from otel_agent_replay.errors import CannotJudge, ConfigurationError
 from otel_agent_replay.payload import credentials
-from otel_agent_replay.payload.masks import URL_MASK, is_mask
+from otel_agent_replay.payload.masks import is_mask
 from otel_agent_replay.protocols import PROTOCOLS, Protocol
-from otel_agent_replay.protocols.address import with_model
-from otel_agent_replay.protocols.providers import provider_at
+from otel_agent_replay.protocols.address import address_of
 from otel_agent_replay.protocols.request_edits import RequestEdits
+from otel_agent_replay.protocols.translation import translate
 from otel_agent_replay.replay.ask.answer import Price
+from otel_agent_replay.replay.ask.destination import (
+    Endpoint,
+    address_below,
+    checked_base_url,
+    endpoint_of,
+    recorded_address,
+    spoken_at,
+)
 from otel_agent_replay.replay.ask.keys import key_headers
 from otel_agent_replay.replay.ask.request import RecordedStep
 
 _KEYS = ("model", "base_url", "key_env", "api", "price")
-_PATHS: Final[Mapping[str, tuple[str, str]]] = {  # what clients append to a base URL; with a version before it
-    "openai.chat_completions": ("/chat/completions", ""),
-    "openai.responses": ("/responses", ""),
-    "anthropic.messages": ("/messages", "/v1"),
-}
-_OWN_PROTOCOL: Final[Mapping[str, str]] = {"anthropic": "anthropic.messages"}
-"""What a provider's host speaks, where that is one protocol only."""
-
-_MEANINGFUL = frozenset(("content-type", "accept", "anthropic-version", "anthropic-beta", "openai-beta"))
+_GENERAL = frozenset(("content-type", "accept"))
+_OF_PROTOCOL = frozenset(("anthropic-version", "anthropic-beta", "openai-beta"))
 _NOT_SENT = frozenset(
     (
         "accept-encoding", "baggage", "connection", "content-encoding", "content-length", "expect", "host",
         "idempotency-key", "keep-alive", "te", "traceparent", "tracestate", "trailer", "transfer-encoding", "upgrade",
     )
 )  # fmt: skip
-_DEPLOYMENT = re.compile(r"(/openai/deployments/)[^/?#]+")
-_MASKED_PARAMETER = re.compile(rf"([?&])[^=&#]+={URL_MASK}(?=&|#|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request as it is sent. `allowed` are the endpoints that it may go to; `model` is the one it asks for."""
+    """A request as it is sent, in `protocol`, which its answer speaks too; `model` is the one it asks for.
+
+    `allowed` are the endpoints that it may go to. `lost` names what the recorded request asks for and this one, in
+    another protocol's words, does not.
+    """
 
     url: str
     headers: tuple[tuple[str, str], ...] = field(repr=False)  # the key is among them
@@ -55,14 +56,16 @@ class Question:
     protocol: Protocol
     provider: str
     model: str
-    allowed: frozenset[tuple[str, str, int]]
+    allowed: frozenset[Endpoint]
+    lost: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """What is changed: `edits` in the request, `base_url` where it goes ("": where it went).
 
-    `protocol` is the one that the endpoint speaks ("": the recorded one), `key_variable` names the environment
+    `protocol` is the one that the endpoint speaks ("": what is known of its host, else the recorded one): a request of
+    another protocol is translated. `key_variable` names the environment
     variable of its key where that is not its provider's usual one, `price` counts before the known prices.
     """
 
@@ -96,7 +99,7 @@ class Candidate:
             edits = replace(edits, model=given["model"])
         return cls(
             edits,
-            _base_url(given.get("base_url", "")),
+            checked_base_url(given.get("base_url", "")),
             _protocol_name(given.get("api", "")),
             given.get("key_env", ""),
             _price(given.get("price", "")),
@@ -119,103 +122,72 @@ class Candidate:
         """Return the model that is asked where `recorded` was."""
         return self.edits.model or recorded
 
-    def address(self, url: str, protocol: str) -> str:
-        """Return where a request of `protocol` that went to `url` goes now. Raises CannotJudge where nobody knows."""
-        self._same_protocol(protocol)
+    def spoken(self, recorded: str) -> str:
+        """Return the protocol of what is sent where a request of protocol `recorded` was."""
+        return self.protocol or (spoken_at(self.base_url, recorded) if self.base_url else recorded)
+
+    def address(self, url: str, recorded: str, model: str) -> str:
+        """Return where a request of protocol `recorded` for `model` that went to `url` goes now.
+
+        Raises CannotJudge where nobody knows, and where another protocol is spoken but no model of it is named.
+        """
+        spoken = self.spoken(recorded)
+        if spoken != recorded and self.edits.model is None:
+            raise CannotJudge(
+                f"the request speaks {recorded} and the candidate {spoken}: name a model of its own (model=NAME), or "
+                f"say that it speaks {recorded} too (api={recorded})"
+            )
         if self.base_url:
-            return _joined(self.base_url, url, protocol)
-        if not url:
-            raise CannotJudge("the recording does not say where the request went; say where it goes: base_url=URL")
-        if self.edits.model is not None:
-            if provider_at(url) == "azure.ai.openai":
-                url = _DEPLOYMENT.sub(lambda match: match[1] + str(self.edits.model), url)
-            url = with_model(url, self.edits.model)
-        return url
+            return address_below(self.base_url, spoken, recorded=url, model=self.model_for(model))
+        if spoken != recorded:
+            raise CannotJudge(f"the recorded endpoint speaks {recorded}; say where {spoken} is spoken: base_url=URL")
+        return recorded_address(url, self.edits.model)
 
     def question(self, step: RecordedStep, environment: Mapping[str, str]) -> Question:
         """Return the request to send; its key is looked up in `environment`.
 
-        Without edits its body is the recorded one, byte for byte. Raises ConfigurationError for edits that do not fit
-        and for a key that is not there, CannotJudge where it cannot be sent.
+        Without edits its body is the recorded one, byte for byte, unless another protocol is spoken there. Raises
+        NoKey for a key that is not there, ConfigurationError for edits that do not fit, CannotJudge where it cannot be
+        sent.
         """
-        url = _MASKED_PARAMETER.sub(r"\1", self.address(step.url, step.protocol.name)).replace("?&", "?").rstrip("?&")
-        body = self.edits.apply(step.protocol.name, step.body) if self.edits else step.body
-        is_recorded = bool(step.url) and endpoint_of(url) == endpoint_of(step.url)
-        headers = [(name, value) for name, value in step.headers if _is_sent(name.lower(), value, whole=is_recorded)]
-        there = {name.lower() for name, _ in headers}
-        defaults = [("content-type", "application/json")]
-        if step.protocol.name == "anthropic.messages":
-            defaults.append(("anthropic-version", "2023-06-01"))
-        headers += [(name, value) for name, value in defaults if name not in there]
-        headers += key_headers(url, step.protocol.name, environment, self.key_variable)
-        allowed = {endpoint_of(known) for known in (step.url, self.base_url) if known}
+        url = self.address(step.url, step.protocol.name, step.model)
+        spoken, model = PROTOCOLS[self.spoken(step.protocol.name)], self.model_for(step.model)
+        translated = translate(step.body, step.protocol.name, spoken.name, model=model)
+        edits = self.edits
+        if edits.model is not None and address_of(url) is not None:
+            edits = replace(edits, model=None)  # the address names it
         return Question(
             url,
-            tuple(headers),
-            body,
-            step.protocol,
-            step.protocol.provider(url),
-            self.model_for(step.model),
-            frozenset(allowed),
+            (*self._headers(step, url, spoken.name), *key_headers(url, spoken.name, environment, self.key_variable)),
+            edits.apply(spoken.name, translated.body) if edits else translated.body,
+            spoken,
+            spoken.provider(url),
+            model,
+            frozenset(endpoint_of(known) for known in (step.url, self.base_url) if known),
+            translated.lost,
         )
 
-    def _same_protocol(self, recorded: str) -> None:
-        """Refuse an endpoint of another protocol: a request is sent as it was written.
-
-        Who translates requests begins here: `Question.protocol` is the protocol of what is sent and answered.
-        """
-        spoken = self.protocol or (_OWN_PROTOCOL.get(provider_at(self.base_url) or "", "") if self.base_url else "")
-        if spoken and spoken != recorded:
-            raise CannotJudge(
-                f"the request speaks {recorded} and {self.base_url or 'the candidate'} speaks {spoken}: requests "
-                f"are not translated; give an endpoint that speaks {recorded}, or say that this does: api={recorded}"
-            )
-
-
-def endpoint_of(url: str) -> tuple[str, str, int]:
-    """Return scheme, host and port of a URL. Raises ConfigurationError for one that is not HTTP."""
-    try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError as error:
-        raise ConfigurationError(f"{url!r} is no URL: {error}") from error
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ConfigurationError(f"{url!r} is no http or https URL")
-    return parts.scheme, parts.hostname.lower(), port or (443 if parts.scheme == "https" else 80)
+    def _headers(self, step: RecordedStep, url: str, spoken: str) -> list[tuple[str, str]]:
+        """Return the recorded headers that go along, and what the protocol needs: not the key."""
+        needed = _GENERAL | _OF_PROTOCOL if spoken == step.protocol.name else frozenset[str]()
+        is_recorded = bool(step.url) and endpoint_of(url) == endpoint_of(step.url)
+        headers = [
+            (name, value) for name, value in step.headers if _is_sent(name.lower(), value, needed, whole=is_recorded)
+        ]
+        there = {name.lower() for name, _ in headers}
+        defaults = [("content-type", "application/json")]
+        if spoken == "anthropic.messages":
+            defaults.append(("anthropic-version", "2023-06-01"))
+        return headers + [(name, value) for name, value in defaults if name not in there]
 
 
-def shown_endpoint(url: str) -> str:
-    """Return an endpoint as `host:port`."""
-    _, host, port = endpoint_of(url)
-    return f"{host}:{port}"
-
-
-def _joined(base: str, recorded: str, protocol: str) -> str:
-    ending, version = _PATHS.get(protocol, ("", ""))
-    path = urlsplit(base).path.rstrip("/")
-    if not ending:
-        parts = urlsplit(recorded)
-        return base + parts.path + (f"?{parts.query}" if parts.query else "")
-    if path.endswith(ending):
-        return base
-    return base + (ending if path.endswith("/v1") or not version else version + ending)
-
-
-def _is_sent(name: str, value: str, *, whole: bool) -> bool:
-    """Whether a recorded header goes along: to another endpoint than the recorded one only what the protocol needs."""
-    if name in _MEANINGFUL:
+def _is_sent(name: str, value: str, needed: frozenset[str], *, whole: bool) -> bool:
+    """Whether a recorded header goes along: to another endpoint than the recorded one only what is `needed` there."""
+    if name in needed:
         return not is_mask(value)
     if not whole or name in _NOT_SENT or name.startswith(("proxy-", "x-stainless-", "x-amz-", ":")):
         return False
     return not credentials.is_header(name) and not is_mask(value)
-
-
-def _base_url(text: str) -> str:
-    if text:
-        endpoint_of(text)
-        if urlsplit(text).query or urlsplit(text).fragment:
-            raise ConfigurationError(f"base_url={text} has a query or a fragment; it is what a path can be added to")
-    return text.rstrip("/")
 
 
 def _protocol_name(text: str) -> str:

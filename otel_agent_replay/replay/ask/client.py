@@ -19,7 +19,8 @@ from otel_agent_replay.errors import CannotJudge
 from otel_agent_replay.payload import credentials
 from otel_agent_replay.payload.masks import MASK
 from otel_agent_replay.replay.ask.answer import Answer
-from otel_agent_replay.replay.ask.candidate import Question, endpoint_of
+from otel_agent_replay.replay.ask.candidate import Question
+from otel_agent_replay.replay.ask.destination import endpoint_of
 
 _TRIED_AGAIN = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 _REFUSALS = frozenset({401, 403})

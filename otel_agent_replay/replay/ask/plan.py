@@ -13,7 +13,8 @@ from pathlib import Path
 from otel_agent_replay.errors import CannotJudge
 from otel_agent_replay.protocols import PROTOCOLS
 from otel_agent_replay.replay.ask.answer import price_of
-from otel_agent_replay.replay.ask.candidate import Candidate, shown_endpoint
+from otel_agent_replay.replay.ask.candidate import Candidate
+from otel_agent_replay.replay.ask.destination import shown_endpoint
 from otel_agent_replay.replay.ask.estimate import most_tokens, tokens_given
 
 _RECORDED = "the recorded endpoint"
@@ -121,12 +122,12 @@ class _Group:
 def _add(lane: LanePlan, candidate: Candidate, asked: _Group) -> None:
     # Not every recording has its URL in a column; where it lies in the exchange alone, it is read when it is asked.
     try:
-        url = candidate.address(asked.url, asked.protocol) if asked.url or candidate.base_url else ""
+        url = candidate.address(asked.url, asked.protocol, asked.model) if asked.url or candidate.base_url else ""
     except CannotJudge as error:
         lane.refused[str(error)] = lane.refused.get(str(error), 0) + asked.questions
         return
     model = candidate.model_for(asked.model)
-    protocol = PROTOCOLS.get(asked.protocol)
+    protocol = PROTOCOLS.get(candidate.spoken(asked.protocol))
     provider = asked.provider if protocol is None else protocol.provider(url)
     endpoint = shown_endpoint(url) if url else _RECORDED
     lane.endpoints[endpoint] = lane.endpoints.get(endpoint, 0) + asked.questions

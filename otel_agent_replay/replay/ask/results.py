@@ -49,8 +49,9 @@ CREATE TABLE calls (
     state TEXT NOT NULL,  -- intent, answered, failed (nothing was paid), in_doubt
     begun_ns INTEGER NOT NULL,
     estimate_usd REAL,  -- at most
-    lost_usd REAL NOT NULL DEFAULT 0,  -- what earlier goes at it, left in doubt, may have cost
+    earlier_usd REAL NOT NULL DEFAULT 0,  -- what earlier goes at it, left in doubt, may have cost
     why TEXT NOT NULL DEFAULT '',
+    lost TEXT NOT NULL DEFAULT '[]',  -- what the question did not say, in another protocol's words: JSON texts
     protocol TEXT, model TEXT, input_tokens INTEGER, output_tokens INTEGER, cost_usd REAL,
     status INTEGER, media_type TEXT, body BLOB, latency_ns INTEGER, first_byte_ns INTEGER,
     PRIMARY KEY (run_id, step, lane, repeat)
@@ -71,7 +72,10 @@ class CallKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class AskedCall:
-    """What became of one question; `answer`, in `protocol`, where it was answered, else `why` not."""
+    """What became of one question; `answer`, in `protocol`, where it was answered, else `why` not.
+
+    `lost` is what the question did not say that the recorded one did.
+    """
 
     lane: str
     repeat: int
@@ -80,6 +84,7 @@ class AskedCall:
     used: Used
     answer: Answer | None
     why: str
+    lost: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,14 +245,15 @@ class Results:
         sql = "SELECT count(*) FROM steps WHERE run_id = ? AND skipped = ''"
         return int(self._db.execute(sql, (run_id,)).fetchone()[0])
 
-    def intend(self, key: CallKey, estimate_usd: float | None) -> None:
-        """Note that a question is about to be sent."""
+    def intend(self, key: CallKey, estimate_usd: float | None, lost: Sequence[str] = ()) -> None:
+        """Note that a question is about to be sent, and what it does not say that was recorded."""
         self._change(
-            "INSERT INTO calls (run_id, step, lane, repeat, state, begun_ns, estimate_usd) "
-            "VALUES (?, ?, ?, ?, 'intent', ?, ?) ON CONFLICT DO UPDATE SET "
-            "lost_usd = lost_usd + CASE state WHEN 'in_doubt' THEN coalesce(estimate_usd, 0) ELSE 0 END, "
-            "state = 'intent', begun_ns = excluded.begun_ns, estimate_usd = excluded.estimate_usd, why = ''",
-            (*key, time.time_ns(), estimate_usd),
+            "INSERT INTO calls (run_id, step, lane, repeat, state, begun_ns, estimate_usd, lost) "
+            "VALUES (?, ?, ?, ?, 'intent', ?, ?, ?) ON CONFLICT DO UPDATE SET "
+            "earlier_usd = earlier_usd + CASE state WHEN 'in_doubt' THEN coalesce(estimate_usd, 0) ELSE 0 END, "
+            "state = 'intent', begun_ns = excluded.begun_ns, estimate_usd = excluded.estimate_usd, "
+            "lost = excluded.lost, why = ''",
+            (*key, time.time_ns(), estimate_usd, json.dumps(list(lost))),
         )
 
     def answered(self, key: CallKey, answer: Answer, protocol: str, used: Used) -> None:
@@ -272,7 +278,7 @@ class Results:
     def spent(self) -> Spent:
         """Return what was asked so far, over all goes at this file; what failed cost nothing."""
         row = self._db.execute(
-            "SELECT count(*) FILTER (WHERE state <> 'failed'), total(cost_usd), total(lost_usd) + "
+            "SELECT count(*) FILTER (WHERE state <> 'failed'), total(cost_usd), total(earlier_usd) + "
             "total(CASE WHEN state <> 'failed' AND cost_usd IS NULL THEN estimate_usd END) FROM calls"
         ).fetchone()
         return Spent(int(row[0]), float(row[1]), float(row[2]))
@@ -314,7 +320,7 @@ class Results:
 _RUNS = "SELECT run_id, state FROM runs ORDER BY run_id"
 _CALLS = (
     "SELECT step, lane, repeat, state, why, protocol, model, input_tokens, output_tokens, cost_usd, status, "
-    "media_type, body, latency_ns, first_byte_ns FROM calls WHERE run_id = ? ORDER BY step, lane, repeat"
+    "media_type, body, latency_ns, first_byte_ns, lost FROM calls WHERE run_id = ? ORDER BY step, lane, repeat"
 )
 _STEPS = (
     "SELECT step, skipped, protocol, masked, model, input_tokens, output_tokens, cost_usd, status, media_type, body, "
@@ -325,12 +331,14 @@ _STEPS = (
 def _call(
     lane: str, repeat: int, state: str, why: str, protocol: str | None, model: str | None, given: int | None,
     made: int | None, cost: float | None, status: int | None, media_type: str | None, body: bytes | None,
-    latency_ns: int | None, first_byte_ns: int | None,
+    latency_ns: int | None, first_byte_ns: int | None, lost: str,
 ) -> AskedCall:  # fmt: skip
     answer = None
     if body is not None and status is not None:
         answer = Answer(status, media_type or "", zlib.decompress(body), latency_ns, first_byte_ns)
-    return AskedCall(lane, repeat, state, protocol or "", Used(model or "", given, made, cost), answer, why)
+    return AskedCall(
+        lane, repeat, state, protocol or "", Used(model or "", given, made, cost), answer, why, json.loads(lost)
+    )
 
 
 def _asked_step(

@@ -184,7 +184,7 @@ class _Screening:
         if self._why:
             return False
         self._budget.take(work.most_usd)
-        self._results.intend(work.key, work.most_usd)
+        self._results.intend(work.key, work.most_usd, work.question.lost)
         return True
 
     def _send_all(self) -> None:
@@ -202,25 +202,31 @@ class _Screening:
         self._under_way -= 1
         work = done.work
         question = work.question
+        failure = done.failure
         if done.answer is not None:
-            price = work.candidate.price
-            used = used_by(done.answer, question.protocol, question.provider, question.model, price=price)
+            failure = _broken(question, done.answer)
+            used = used_by(
+                done.answer, question.protocol, question.provider, question.model, price=work.candidate.price
+            )
             self._budget.settle(work.most_usd, used.cost_usd)
-            self._results.answered(work.key, done.answer, question.protocol.name, used)
-            self._answered += 1
-            self._failures = 0
-            return
-        error = done.failure
-        in_doubt = error.in_doubt if isinstance(error, Unanswered) else not isinstance(error, AgentReplayError)
-        told = str(error) or repr(error)
+            if failure is None:
+                self._results.answered(work.key, done.answer, question.protocol.name, used)
+                self._answered += 1
+                self._failures = 0
+                return
+        self._note_failure(work, failure, settled=done.answer is not None)
+
+    def _note_failure(self, work: _Work, failure: BaseException | None, *, settled: bool) -> None:
+        in_doubt = failure.in_doubt if isinstance(failure, Unanswered) else not isinstance(failure, AgentReplayError)
+        told = str(failure) or repr(failure)
         self._results.unanswered(work.key, told, in_doubt=in_doubt)
-        if in_doubt:
+        if in_doubt and not settled:
             self._budget.settle(work.most_usd, None)
-        else:
+        elif not in_doubt:
             self._budget.give_back(work.most_usd)
         self._unanswered += 1
         self._failures += 1
-        if isinstance(error, Unanswered) and error.refused:
+        if isinstance(failure, Unanswered) and failure.refused:
             self._why = self._why or f"the endpoint refuses the key: {told}"
         elif self._failures >= _FAILURES:
             self._why = self._why or f"{self._failures} questions in a row got no answer, the last one: {told}"
@@ -279,6 +285,14 @@ class _Screening:
     def _is_open(self, state: str) -> bool:
         """Whether a question is to be asked: never sent, failed unpaid, or in doubt and wanted all the same."""
         return state in {"", "failed"} or (state == "in_doubt" and self._limits.again)
+
+
+def _broken(question: Question, answer: Answer) -> Unanswered | None:
+    """Return why a whole answer is none: an error after HTTP 200, or cut off. It may be paid for."""
+    folded = question.protocol.fold(answer.body, answer.media_type, answer.status)
+    if folded.error is not None:
+        return Unanswered(f"{folded.error.type}: {folded.error.message or ''}".rstrip(": "), in_doubt=True)
+    return None if folded.complete else Unanswered("the answer ends in its middle", in_doubt=True)
 
 
 def tool_effects(recorded: RecordedRun) -> dict[str, SideEffect]:

@@ -7,9 +7,10 @@ import json
 import pytest
 
 from otel_agent_replay.errors import CannotJudge, ConfigurationError
-from otel_agent_replay.protocols import ANTHROPIC_MESSAGES, OPENAI_CHAT, OPENAI_RESPONSES
+from otel_agent_replay.protocols import ANTHROPIC_MESSAGES, OPENAI_CHAT, OPENAI_RESPONSES, PROTOCOLS
 from otel_agent_replay.replay.ask.answer import Answer
-from otel_agent_replay.replay.ask.candidate import Candidate, endpoint_of
+from otel_agent_replay.replay.ask.candidate import Candidate
+from otel_agent_replay.replay.ask.destination import endpoint_of
 from otel_agent_replay.replay.ask.keys import KEY_VARIABLES
 from otel_agent_replay.replay.ask.request import RecordedStep
 
@@ -116,14 +117,78 @@ def test_credentials_and_traces_of_the_recording_are_not_sent():
     assert masked.url == "https://h.example/v1/chat/completions?alt=sse"
 
 
-def test_another_protocol_is_refused_by_name():
-    """A request is not translated: an endpoint of another protocol is refused, unless the user says what it speaks."""
-    with pytest.raises(CannotJudge, match=r"openai\.chat_completions.*anthropic\.messages.*not translated"):
+@pytest.mark.parametrize(
+    ("text", "url", "spoken"),
+    [
+        (
+            "model=claude,base_url=https://api.anthropic.com",
+            "https://api.anthropic.com/v1/messages",
+            "anthropic.messages",
+        ),
+        (
+            "model=gemini-2.5-pro,base_url=https://generativelanguage.googleapis.com,key_env=MY_KEY",
+            "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:generateContent",
+            "google.generate_content",
+        ),
+        (
+            "model=m,base_url=http://127.0.0.1:1,api=anthropic.messages",
+            "http://127.0.0.1:1/v1/messages",
+            "anthropic.messages",
+        ),
+    ],
+)
+def test_a_candidate_of_another_protocol_is_asked_in_its_words(text, url, spoken):
+    """What is known of the host, or api=, says what it speaks; the request, the path and the headers follow."""
+    question = sent(text, headers=[("openai-beta", "x"), ("accept", "text/event-stream"), ("x-team", "support")])
+    assert (question.url, question.protocol.name) == (url, spoken)
+    assert question.protocol.request_messages(question.body).messages[-1]["parts"] == [
+        {"type": "text", "content": "Hi"}
+    ]
+    assert {name for name, _ in question.headers} <= {
+        "content-type",
+        "anthropic-version",
+        "x-api-key",
+        "x-goog-api-key",
+    }
+
+
+def test_what_another_protocol_has_no_word_for_is_named():
+    """A translated question says what it does not ask for; one in its own protocol loses nothing."""
+    body = json.dumps({"model": "gpt-4o", "messages": [{"role": "user", "content": "Hi"}], "seed": 7}).encode()
+    translated = sent("model=claude,base_url=https://api.anthropic.com", body=body)
+    assert any("seed" in what for what in translated.lost)
+    assert sent("model=gpt-5", body=body).lost == ()
+
+
+def test_a_translated_question_can_be_edited_in_its_own_protocol():
+    """Edits come after the translation: the prompt goes where the candidate's protocol keeps it."""
+    asked = json.loads(sent("model=claude,base_url=https://api.anthropic.com", "prompt=Be brief.").body)
+    assert (asked["model"], asked["system"]) == ("claude", "Be brief.")
+
+
+def test_another_protocol_needs_a_model_of_its_own_and_an_address():
+    """Without a model or an address of its own, and for a request that cannot be translated, it is refused."""
+    with pytest.raises(CannotJudge, match=r"openai\.chat_completions.*anthropic\.messages.*model=NAME"):
         sent("base_url=https://api.anthropic.com")
+    with pytest.raises(CannotJudge, match="base_url=URL"):
+        sent("model=claude,api=anthropic.messages")
     with pytest.raises(CannotJudge, match="not translated"):
-        sent("api=anthropic.messages,base_url=http://127.0.0.1:1")
+        sent("model=claude,base_url=https://api.anthropic.com", protocol=PROTOCOLS["openai.completions"])
     spoken = sent("base_url=https://api.anthropic.com/v1,api=openai.chat_completions")
     assert spoken.url == "https://api.anthropic.com/v1/chat/completions"
+    assert spoken.body == BODY
+
+
+def test_a_model_that_the_address_names_is_not_put_into_the_body():
+    """Google's requests name the model in their address: it changes there, and the recorded body stays."""
+    google = PROTOCOLS["google.generate_content"]
+    body = b'{"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}'
+    url = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:streamGenerateContent?alt=sse"
+    question = sent("model=gemini-3,key_env=MY_KEY", url=url, protocol=google, body=body)
+    assert question.url == url.replace("gemini-2.5-pro", "gemini-3")
+    assert question.body == body
+    elsewhere = sent("model=gemini-3,base_url=http://127.0.0.1:1/v1beta", url=url, protocol=google, body=body)
+    assert elsewhere.url == "http://127.0.0.1:1/v1beta/models/gemini-3:streamGenerateContent?alt=sse"
 
 
 def test_a_recording_without_an_address_needs_one():
