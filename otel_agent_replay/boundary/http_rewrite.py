@@ -68,7 +68,7 @@ class Revision:
         return replace(revised, asked=call.digest)
 
     def _edited(self, call: Call, place: Place, protocol: Protocol) -> SentRequest:
-        """Return the request with the body that the session's rewriter wants."""
+        """Return the request with the body, and the model in its URL, that the session's rewriter wants."""
         request, rewriter = self.request, self._session.edits
         if rewriter is None:
             return request
@@ -76,11 +76,14 @@ class Revision:
         original = request.body or b""
         body = decoded_chunks([original], codings)[0] if codings else original
         changed = rewriter.rewrite(call, place, protocol.name, body, request.headers)
+        url = rewriter.address(request.url)
+        names = [] if url == request.url else ["model in the URL"]
         if changed is None or changed == body:
-            return request
-        note = f"edited: {', '.join(changed_members(body, changed))}"
+            return request if not names else replace(request, url=url, notes=(*request.notes, f"edited: {names[0]}"))
+        note = f"edited: {', '.join((*names, *changed_members(body, changed)))}"
         return replace(
             request,
+            url=url,
             body=changed,
             headers=_headers(request.headers, len(changed), unpacked=bool(codings)),
             notes=(*request.notes, note),

@@ -17,6 +17,9 @@ class RequestRewriter(Protocol):
     ) -> bytes | None:
         """Return the body to send instead, or None to leave it as it is."""
 
+    def address(self, url: str) -> str:
+        """Return the URL to send it to instead, for protocols that name the model there; else the same."""
+
 
 class ModelRoute(Protocol):
     """Sends model requests to another endpoint, for a re-run."""

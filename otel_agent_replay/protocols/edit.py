@@ -1,64 +1,37 @@
 """What of a model request can be changed by name: its prompt, its messages, its tools, any member.
 
-Owns where each protocol keeps them. Everything outside the named part keeps its exact characters (`json_edit`),
-so tool call ids, thinking signatures and cached prefixes stay as they are. Every function takes and returns the
-text of a request; doing the same edit twice is doing it once.
+`edit_shapes` says where each protocol keeps them. Everything outside the named part keeps its exact characters
+(`json_edit`), so tool call ids, thinking signatures and cached prefixes stay as they are. Every function takes and
+returns the text of a request; doing the same edit twice is doing it once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any
 
 from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.protocols.edit_shapes import Shape
 from otel_agent_replay.protocols.json_edit import replaced, with_elements, with_value, without_elements, written
 from otel_agent_replay.protocols.json_spans import Span, elements, member, members
 
 _TEXTS = ("text", "input_text")
 _SYSTEM_ROLES = ("system", "developer")
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """Where a protocol keeps what can be edited.
-
-    `conversation` is the member that holds the messages. `prompt` is the member of the system prompt; "": it is
-    a message. `leads` tells that the first messages may be the system prompt. `one_text` tells that the
-    conversation is one text of the user's, to which no message can be added.
-    """
-
-    conversation: str
-    prompt: str
-    leads: bool
-    one_text: bool = False
-
-
-SHAPES: Final[Mapping[str, Shape]] = {
-    "openai.chat_completions": Shape("messages", "", leads=True),
-    "openai.responses": Shape("input", "instructions", leads=True),
-    "openai.completions": Shape("prompt", "", leads=False, one_text=True),
-    "anthropic.messages": Shape("messages", "system", leads=False),
-    "anthropic.complete": Shape("prompt", "", leads=False, one_text=True),
-    "cohere.chat": Shape("messages", "", leads=True),
-    "cohere.chat_v1": Shape("message", "preamble", leads=False, one_text=True),
-    "ollama.chat": Shape("messages", "", leads=True),
-    "ollama.generate": Shape("prompt", "system", leads=False, one_text=True),
-}
-"""The shape of each protocol whose requests can be edited, by the protocol's name."""
+_RESULTS = frozenset({"toolResult", "functionResponse", "function_response"})
 
 
 def with_prompt(text: str, shape: Shape, prompt: str) -> str:
     """Return the request with `prompt` as its whole system prompt; put in where it had none."""
-    found = member(text, 0, shape.prompt) if shape.prompt else None
-    if found is not None and found.value is not None:
-        return _with_content(text, found, prompt)
+    for name in filter(None, (shape.prompt, shape.prompt_too)):
+        found = member(text, 0, name)
+        if found is not None and found.value is not None:
+            return _with_system(text, found, prompt, shape)
     leading = _leading(text, shape) if shape.leads else []
     if leading:
         text = without_elements(text, _conversation(text, shape).start, range(1, len(leading)))
-        return _with_content(text, _content_of(text, leading[0]), prompt)
+        return _with_content(text, _content_of(text, leading[0], shape), prompt, shape)
     if shape.prompt:
-        return with_value(text, (shape.prompt,), prompt)
+        return with_value(text, (shape.prompt,), shape.system(prompt))
     if shape.one_text:
         raise ConfigurationError("a request of this protocol has no system prompt; change last_user_message= instead")
     return with_elements(text, _conversation(text, shape).start, 0, [{"role": "system", "content": prompt}])
@@ -68,7 +41,7 @@ def with_messages(text: str, shape: Shape, contents: Sequence[str], at: int | No
     """Return the request with user messages of these contents before message `at`, at the end when it is None."""
     if shape.one_text:
         raise ConfigurationError("a request of this protocol is one text; change it by last_user_message=")
-    new = [{"role": "user", "content": content} for content in contents]
+    new = [shape.message(content) for content in contents]
     conversation = member(text, 0, shape.conversation)
     if conversation is not None and isinstance(conversation.value, str):
         first = {"role": "user", "content": conversation.value}
@@ -91,7 +64,7 @@ def with_user_message(text: str, shape: Shape, content: str, at: int | None = No
     if place is None or not place < len(conversation.value):
         raise ConfigurationError("the request has no user message with a text to replace")
     message = list(elements(text, conversation.start))[place]
-    return _with_content(text, _content_of(text, message), content)
+    return _with_content(text, _content_of(text, message, shape), content, shape)
 
 
 def last_user_message(messages: Sequence[Any]) -> int | None:
@@ -99,9 +72,9 @@ def last_user_message(messages: Sequence[Any]) -> int | None:
     users = [
         place
         for place, message in enumerate(messages)
-        if isinstance(message, dict) and message.get("role") == "user" and _has_text(message.get("content"))
+        if isinstance(message, dict) and message.get("role") == "user" and _has_text(_said(message))
     ]
-    spoken = [place for place in users if not _brings_results(messages[place]["content"])]
+    spoken = [place for place in users if not _brings_results(_said(messages[place]))]
     return max(spoken or users, default=None)
 
 
@@ -150,14 +123,24 @@ def _leading(text: str, shape: Shape) -> list[Span]:
     return leading
 
 
-def _content_of(text: str, message: Span) -> Span:
-    found = member(text, message.start, "content")
+def _content_of(text: str, message: Span, shape: Shape) -> Span:
+    found = member(text, message.start, shape.parts)
     if found is None:
         raise ConfigurationError(f"the message to be edited has no content: {text[message.start : message.end][:80]}")
     return found
 
 
-def _with_content(text: str, content: Span, new: str) -> str:
+def _with_system(text: str, found: Span, new: str, shape: Shape) -> str:
+    """Return `text` with `new` as the whole text of its system prompt, which may have its parts in a member."""
+    inner = member(text, found.start, shape.prompt_parts) if isinstance(found.value, dict) else None
+    if inner is not None:
+        return _with_content(text, inner, new, shape)
+    if isinstance(found.value, dict):
+        return replaced(text, [(found.start, found.end, written(text, shape.system(new)))])
+    return _with_content(text, found, new, shape)
+
+
+def _with_content(text: str, content: Span, new: str, shape: Shape) -> str:
     """Return `text` with `new` as the whole text of a content; parts that are no text (images, results) stay.
 
     Of several text parts one is left: the last that marks a cached prefix, else the first.
@@ -167,7 +150,9 @@ def _with_content(text: str, content: Span, new: str) -> str:
     parts = list(elements(text, content.start)) if isinstance(content.value, list) else []
     places = [place for place, part in enumerate(parts) if _is_text(part.value)]
     if not places:
-        return replaced(text, [(content.start, content.end, written(text, new))])
+        if content.value == shape.content(new):
+            return text
+        return replaced(text, [(content.start, content.end, written(text, shape.content(new)))])
     kept = max((place for place in places if parts[place].value.get("cache_control")), default=places[0])
     inner = member(text, parts[kept].start, "text")
     if inner is None:
@@ -181,8 +166,16 @@ def _with_content(text: str, content: Span, new: str) -> str:
     return without_elements(text, content.start, [place for place in places if place != kept])
 
 
+def _said(message: dict[str, Any]) -> Any:
+    """Return the content of a message; Gemini calls it parts."""
+    return message.get("content", message.get("parts"))
+
+
 def _is_text(part: Any) -> bool:
-    return isinstance(part, dict) and part.get("type") in _TEXTS and isinstance(part.get("text"), str)
+    """Whether a part is text of the speaker's: typed as such, or without a type (Bedrock, Gemini) and no thought."""
+    if not isinstance(part, dict) or not isinstance(part.get("text"), str):
+        return False
+    return part.get("type", "text") in _TEXTS and not part.get("thought")
 
 
 def _has_text(content: Any) -> bool:
@@ -191,4 +184,6 @@ def _has_text(content: Any) -> bool:
 
 def _brings_results(content: Any) -> bool:
     parts = content if isinstance(content, list) else ()
-    return any(isinstance(part, dict) and part.get("type") == "tool_result" for part in parts)
+    return any(
+        isinstance(part, dict) and (part.get("type") == "tool_result" or _RESULTS & part.keys()) for part in parts
+    )

@@ -14,7 +14,14 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.protocols.edit import SHAPES, Shape, messages_of, with_messages, with_prompt, with_user_message
+from otel_agent_replay.protocols.address import with_model
+from otel_agent_replay.protocols.edit import (
+    messages_of,
+    with_messages,
+    with_prompt,
+    with_user_message,
+)
+from otel_agent_replay.protocols.edit_shapes import SHAPES, Shape, shape_of
 from otel_agent_replay.protocols.json_edit import parse_path, shown, with_value, without_member
 
 _NAMED = ("model", "prompt", "message", "last_user_message", "tools")
@@ -145,11 +152,19 @@ class RequestEdits:
             raise ConfigurationError(f"the request is not the JSON that can be edited: {error}") from error
         return body if edited == text else edited.encode("utf-8")
 
+    def address(self, url: str) -> str:
+        """Return `url` with the new model where its path names one; the same text where not.
+
+        >>> RequestEdits(model="gemini-x").address("http://h/v1/models/gemini-y:generateContent")
+        'http://h/v1/models/gemini-x:generateContent'
+        """
+        return url if self.model is None else with_model(url, self.model)
+
     def _edited(self, text: str, shape: Shape, at: int | None) -> str:
-        if self.model is not None:
+        if self.model is not None and not shape.model_in_url:
             text = with_value(text, ("model",), self.model)
         if self.tools is not None:
-            text = with_value(text, ("tools",), list(self.tools))
+            text = with_value(text, shape.tools, list(self.tools))
         if self.messages:
             text = with_messages(text, shape, self.messages, at)
         if self.last_user_message is not None:
@@ -165,17 +180,16 @@ class RequestEdits:
 
 def readable(protocol: str, body: bytes) -> tuple[str, Shape]:
     """Return a request's text and its protocol's shape. Raises ConfigurationError when it cannot be edited."""
-    shape = SHAPES.get(protocol)
-    if shape is None:
+    if protocol not in SHAPES:
         raise ConfigurationError(f"a request of protocol {protocol!r} cannot be edited; {', '.join(SHAPES)} can")
     try:
         text = body.decode("utf-8")
-        whole = isinstance(json.loads(text), dict)
+        whole = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"the request is not JSON in UTF-8 and cannot be edited: {error}") from error
-    if not whole:
+    if not isinstance(whole, dict):
         raise ConfigurationError(f"the request is no JSON object and cannot be edited: {text[:60]!r}")
-    return text, shape
+    return text, shape_of(protocol, whole)
 
 
 def messages_in(protocol: str, body: bytes) -> list[Any]:

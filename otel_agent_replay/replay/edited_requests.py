@@ -49,6 +49,10 @@ class EditedRequests:
         edited = edits.apply(protocol, body, at=at)
         return None if edited == body else edited
 
+    def address(self, url: str) -> str:
+        """Return the URL with the edited model where its path names one; else the same."""
+        return self.edits.address(url)
+
     def _place(self, messages: list[Any]) -> int | None:
         """Return where the message belongs in this request, None when it is of another conversation."""
         replaces = self.edits.last_user_message is not None

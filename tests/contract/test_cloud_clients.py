@@ -12,10 +12,15 @@ from botocore.exceptions import EventStreamError
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary import transports
+from otel_agent_replay.boundary.crossing import current
+from otel_agent_replay.errors import ReplayInterrupt
 from otel_agent_replay.model import Kind, SideEffect
 from otel_agent_replay.protocols import PROTOCOLS, frames_of
+from otel_agent_replay.protocols.request_edits import RequestEdits
+from otel_agent_replay.replay.edited_requests import EditedRequests
 from otel_agent_replay.testing import Reply, ScriptedProvider
 from tests.support.bedrock_bodies import chunk, converse_stream, exception, text_answer
+from tests.support.http_clients import CLIENTS, client_of
 from tests.support.tape_session import recording, replaying
 
 MODEL = "amazon.nova-micro-v1:0"
@@ -174,3 +179,32 @@ def test_a_gemini_call_replays_in_every_form(name):
     assert "AIzaSyTest" not in repr(exchange)
     with replaying(observer.exchanges):
         assert call(provider.url) == live
+
+
+@pytest.fixture(params=CLIENTS)
+def client(request):
+    return client_of(request.param)
+
+
+def test_another_model_leaves_in_the_url(client):
+    """An edited Gemini request goes to the other model's path, its body as it was; the record says so."""
+    body = json.dumps(CONTENTS).encode()
+    with ScriptedProvider([GEMINI["plain"][1]]) as provider, recording() as observer:
+        current.get()[0].edits = EditedRequests(RequestEdits(model="gemini-y"))
+        url = provider.url + "/v1beta/models/gemini-x:generateContent?alt=json"
+        got = client.fetch("POST", url, body, headers={"content-type": "application/json"})
+    assert (got.error, got.status) == (None, 200)
+    (seen,) = provider.seen
+    assert (seen.path, seen.body) == ("/v1beta/models/gemini-y:generateContent?alt=json", body)
+    (exchange,) = observer.exchanges
+    assert exchange.call.attributes[semconv.REQUEST_MODEL] == "gemini-y"
+    assert exchange.call.notes == ("edited: model in the URL",)
+
+
+def test_a_signed_request_is_not_changed_behind_its_signature():
+    """AWS's signature covers body and path: an edit is refused, and nothing is sent."""
+    with ScriptedProvider([BEDROCK["converse"][1]]) as provider, recording():
+        current.get()[0].edits = EditedRequests(RequestEdits(model="amazon.nova-pro-v1:0"))
+        with pytest.raises(ReplayInterrupt, match="the client has signed it"):
+            converse(provider.url)
+    assert provider.seen == []

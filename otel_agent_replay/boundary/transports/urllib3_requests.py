@@ -154,12 +154,18 @@ def _front(library: _Library, original: Any) -> Any:
         if exchange.edited is not None:
             headers = library.module.response.HTTPHeaderDict(list(exchange.edited.headers))
             more = {**more, "body": exchange.edited.body, "headers": headers}
+            url = _target(url, exchange.edited.url)
         if body is None:
             kind = _UploadFile if hasattr(more["body"], "read") else _UploadPieces
             more["body"] = kind(more["body"], exchange)
         return _call_through(library, original, self, conn, method, url, more, exchange)
 
     return make_request
+
+
+def _target(url: str, edited: str) -> str:
+    """Return what stands on the request line: the whole URL towards a proxy, else what follows the host."""
+    return "/" + edited.partition("://")[2].partition("/")[2] if url.startswith("/") else edited
 
 
 def _call_through(
