@@ -164,7 +164,9 @@ class Reruns:
         given, candidate = self._given, self._plan.candidate
         identity = {} if given["env_file"] is None else read_env_file(given["env_file"])
         if candidate.key and candidate.key not in identity:
-            raise ConfigurationError(f"--candidate key={candidate.key}: there is no {candidate.key} in the --env-file")
+            raise ConfigurationError(
+                f"--candidate key_env={candidate.key}: there is no {candidate.key} in the --env-file"
+            )
         wanted = [endpoint_of(url) for url in (candidate.base_url, *variables_of(_GATEWAYS, identity)) if url]
         return Enclosure(
             lake=self.lake,

@@ -206,7 +206,7 @@ def test_keys_come_from_the_env_file_and_are_never_stored(stage, tmp_path):
     stage.world.scripts["new"] = [["find", "17"]]
     (tmp_path / "keys.env").write_text("CANDIDATE_KEY=sk-verysecret-candidate-1\n")
     with ScriptedProvider(stage.world.model) as other:
-        candidate = f"model=new,base_url={other.url}/v1,key=CANDIDATE_KEY"
+        candidate = f"model=new,base_url={other.url}/v1,key_env=CANDIDATE_KEY"
         code, document, said = stage.rerun(
             origin, "--candidate", candidate, "--env-file", str(tmp_path / "keys.env"), candidate=None
         )
@@ -234,7 +234,7 @@ def test_the_gateway_of_today_is_where_the_client_goes(stage):
         (["--candidate", "model=new"], "say which runs"),
         (["0198", "--entry", "a:b"], "say what is new"),
         (["0198", "--candidate", "model=new"], "say what to run"),
-        (["0198", "--candidate", "name=new", "--entry", "a:b"], "is not like model=NEW"),
+        (["0198", "--candidate", "name=new", "--entry", "a:b"], "is no part of a candidate"),
         (["0198", "--candidate", "model=new", "--pool-age", "1h", "--entry", "a:b"], "give a --pool too"),
         (["0198", "--candidate", "model=new", "--set", "model=x", "--entry", "a:b"], "say it once"),
         (["--where", "nonsense", "--candidate", "model=new", "--entry", "a:b"], "is no condition"),

@@ -259,8 +259,10 @@ def test_a_run_stops_before_the_call_that_it_may_not_pay(clerk):
     assert len(clerk.world.asked) - asked == 2
     unpriced = clerk.rerun(origin, script, spending=Spending(usd=1.0))
     assert "no price is known for new" in unpriced.result.report.reason
-    priced = clerk.rerun(origin, script, spending=Spending(usd=1e-9), candidate=Candidate(model="gpt-4o"))
-    assert priced.result.report.status is RerunStatus.FINISHED or "USD" in priced.result.report.reason
+    priced = Candidate(model="new", price=(1.0, 10.0))  # 190 millionths a call
+    cheap = clerk.rerun(origin, script, spending=Spending(usd=0.0003), candidate=priced)
+    assert "it has spent 0.000380 USD of 0.0003" in cheap.result.report.reason
+    assert clerk.rerun(origin, script, spending=Spending(usd=1.0), candidate=priced).result.report.code == ""
     assert isinstance(clerk.rerun(origin, script, max_steps=2).error, StepLimit)
 
 

@@ -111,7 +111,7 @@ def _key(name: str, identity: Sequence[str]) -> str:
     if not name:
         return ""
     if name not in identity:
-        raise ConfigurationError(f"--candidate key={name}: there is no {name} in the --env-file")
+        raise ConfigurationError(f"--candidate key_env={name}: there is no {name} in the --env-file")
     return variable(name)
 
 

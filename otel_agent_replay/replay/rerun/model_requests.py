@@ -7,11 +7,13 @@ protocol itself adds. Without one the request goes where the agent's own client 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, Place
+from otel_agent_replay.boundary.environment import PLACEHOLDER
 from otel_agent_replay.boundary.http_coding import CodingError, decoded_body
 from otel_agent_replay.errors import ConfigurationError, ReplayInterrupt, SpendingLimit
 from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome
@@ -32,11 +34,13 @@ _BEARER = "Bearer "
 class Meter:
     """What the model calls of one re-run have used, against what it may use. Thread-safe.
 
-    A call's use is known when it has ended: what is in flight beside it may go beyond the limit.
+    A call's use is known when it has ended: what is in flight beside it may go beyond the limit. `price` (US dollars a
+    million tokens given and made) counts before the known prices.
     """
 
-    def __init__(self, limit: Spending) -> None:
+    def __init__(self, limit: Spending, price: tuple[float, float] | None = None) -> None:
         self._limit = limit
+        self._price = price
         self._lock = threading.Lock()
         self.tokens = 0
         self.usd = 0.0
@@ -48,14 +52,20 @@ class Meter:
             return
         facts = {**crossing.call.attributes, **outcome.attributes, **_facts(crossing.call, outcome)}
         counts = [facts.get(key) for key in (semconv.USAGE_INPUT_TOKENS, semconv.USAGE_OUTPUT_TOKENS)]
+        tokens = [count if isinstance(count, int) else 0 for count in counts]
         model = facts.get(semconv.RESPONSE_MODEL) or facts.get(semconv.REQUEST_MODEL)
-        provider = facts.get(semconv.PROVIDER_NAME)
-        cost = cost_usd(provider, model, facts) if isinstance(provider, str) and isinstance(model, str) else None
+        cost = self._cost(facts, model, tokens) if any(tokens) else None
         with self._lock:
-            self.tokens += sum(count for count in counts if isinstance(count, int))
+            self.tokens += sum(tokens)
             self.usd += cost or 0.0
             if cost is None and outcome.head.status < 400:
                 self.unpriced = str(model or "an unnamed model")
+
+    def _cost(self, facts: Mapping[str, Any], model: object, tokens: Sequence[int]) -> float | None:
+        if self._price is not None:
+            return sum(count * price for count, price in zip(tokens, self._price, strict=True)) / 1e6
+        provider = facts.get(semconv.PROVIDER_NAME)
+        return cost_usd(provider, model, facts) if isinstance(provider, str) and isinstance(model, str) else None
 
     def refusal(self) -> ReplayInterrupt | None:
         """Return what to raise instead of another model call, or None."""
@@ -102,16 +112,27 @@ class ModelRequests:
             raise self._stop(refusal)
         return None if self._edits is None else self._edits.rewrite(call, place, protocol, body, headers)
 
+    def address(self, url: str) -> str:
+        """Return the URL with the candidate's model where its path names one; else the same."""
+        return url if self._edits is None else self._edits.address(url)
+
     def moved(
         self, protocol: str, url: str, headers: Sequence[tuple[str, str]]
     ) -> tuple[str, tuple[tuple[str, str], ...]] | None:
-        """Return the candidate's URL and headers for this request, None where it has none of its own."""
+        """Return the candidate's URL and headers for this request, None where it has none of its own.
+
+        The client's own key goes to no other host than the client's.
+        """
         if not (self._base_url or self._key):
             return None
         to = moved_url(protocol, url, self._base_url) if self._base_url else url
         host = urlsplit(to).netloc.rpartition("@")[2]
         changed = [(name, host if name.lower() == "host" else value) for name, value in headers]
-        return to, tuple(_keyed(changed, self._key) if self._key else changed)
+        if self._key:
+            return to, tuple(_keyed(changed, self._key))
+        elsewhere = host != urlsplit(url).netloc.rpartition("@")[2]
+        has_key = any(name.lower() in _KEY_HEADERS for name, _ in headers)
+        return to, tuple(_keyed(changed, PLACEHOLDER) if elsewhere and has_key else changed)
 
 
 def moved_url(protocol: str, url: str, base_url: str) -> str:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.protocols.request_edits import RequestEdits
+from otel_agent_replay.replay.ask.candidate import Candidate as Asked
 
 OBSERVED, BASELINE, CANDIDATE = "observed", "baseline", "candidate"
 """The lanes: production as it was recorded, the same version once more, the new one."""
@@ -26,27 +27,26 @@ _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 class Candidate:
     """Another way to the model: `model` asked for, `base_url` of its endpoint, `key` the variable that holds its key.
 
-    Empty text: as the agent does it.
+    Empty text: as the agent does it. `price` is what it costs, US dollars a million tokens given and made, where the
+    known prices do not count.
     """
 
     model: str = ""
     base_url: str = ""
     key: str = ""
+    price: tuple[float, float] | None = None
 
     @classmethod
     def parse(cls, text: str) -> Candidate:
-        """Return the candidate of `model=NEW,base_url=URL,key=NAME`. Raises ConfigurationError for anything else."""
-        found: dict[str, str] = {}
-        for part in text.split(","):
-            name, equals, value = part.strip().partition("=")
-            if not equals or not value or name not in {one.name for one in fields(cls)} or name in found:
-                raise ConfigurationError(
-                    f"--candidate {text!r} is not like model=NEW,base_url=URL,key=VARIABLE: {part.strip()!r}"
-                )
-            found[name] = value
-        if "base_url" in found and not re.match(r"https?://[^/]+", found["base_url"]):
-            raise ConfigurationError(f"--candidate base_url={found['base_url']} is no http or https address")
-        return cls(**found)
+        """Return the candidate of `model=NEW,base_url=URL,key_env=NAME,price=IN/OUT`; the form is `ask`'s.
+
+        Raises ConfigurationError for anything else, and for `api=`: a re-run speaks what the agent's client speaks.
+        """
+        given = Asked.from_arguments(text, read=str)
+        if given.protocol:
+            raise ConfigurationError(f"api= is nothing for a re-run: the agent's own client speaks there ({text!r})")
+        price = None if given.price is None else (given.price.input_usd, given.price.output_usd)
+        return cls(given.edits.model or "", given.base_url, given.key_variable, price)
 
     def told(self) -> list[str]:
         """Return what it is, one `name=value` each; of the key only that there is one."""
@@ -113,7 +113,8 @@ class RerunPlan:
             values: dict[str, Any] = {
                 name: tuple(value) if isinstance(value, list) else value for name, value in found.items()
             }
-            values["candidate"] = Candidate(**found["candidate"])
+            price = found["candidate"]["price"]
+            values["candidate"] = Candidate(**{**found["candidate"], "price": None if price is None else tuple(price)})
             values["edits"] = RequestEdits.from_json(found["edits"])
             values["spending"] = Spending(**found["spending"])
             return cls(**values)

@@ -73,7 +73,7 @@ class World:
         self.plan = plan
         self.target = target
         self.mode = mode_of(plan, target)
-        self.meter = Meter(plan.spending)
+        self.meter = Meter(plan.spending, plan.candidate.price)
         begins = [node.sequence for node in target.nodes if node.step is not None]
         self.clock = VirtualClock(target, until=min(begins, default=None))
         self.seeded = SeededReads(plan.seed, now_ns=self.clock.now_ns)

@@ -57,7 +57,7 @@ def test_stubbing_everything_leaves_the_model_and_the_waits():
 def test_a_plan_comes_out_of_its_file_as_it_went_in(tmp_path):
     """Every part of it, with texts and values of a script."""
     plan = RerunPlan(
-        lane="baseline", repeat=3, candidate=Candidate("new", "http://h/v1", "KEY"),
+        lane="baseline", repeat=3, candidate=Candidate("new", "http://h/v1", "KEY", (0.25, 2.0)),
         edits=edits_of(Candidate("new"), ["temperature=0"], "Be brief.", read=str), live=("a",), stub=("*",),
         pool=("00" * 16,), pool_age_ns=5, own_worlds=True, script=("yes", {"no": [1]}), simulator="a:b", seed="s",
         spending=Spending(7, 0.5),
@@ -72,15 +72,17 @@ def test_a_plan_comes_out_of_its_file_as_it_went_in(tmp_path):
 
 def test_a_candidate_is_read_from_its_text_and_never_tells_its_key():
     """Parts in any order; what is told names that there is a key, not which."""
-    parsed = Candidate.parse("base_url=https://h/v1, model=m,key=NAME")
-    assert parsed == Candidate("m", "https://h/v1", "NAME")
+    parsed = Candidate.parse("base_url=https://h/v1, model=m,key_env=NAME,price=0.25/2")
+    assert parsed == Candidate("m", "https://h/v1", "NAME", (0.25, 2.0))
     assert parsed.told() == ["model=m", "base_url=https://h/v1", "key"]
 
 
-@pytest.mark.parametrize("text", ["m", "model=", "model=a,model=b", "temperature=0", "base_url=h/v1", "model=m,"])
+@pytest.mark.parametrize(
+    "text", ["m", "model=", "model=a,model=b", "temperature=0", "base_url=h/v1", "model=m,api=ollama.chat"]
+)
 def test_a_candidate_of_another_form_is_refused(text):
-    """The offending part is named."""
-    with pytest.raises(ConfigurationError, match="--candidate"):
+    """So is another protocol: the agent's own client speaks."""
+    with pytest.raises(ConfigurationError):
         Candidate.parse(text)
 
 
@@ -129,6 +131,16 @@ def test_the_candidates_key_takes_the_place_of_the_clients(name, value, key_head
         "openai.responses", "https://h/v1/responses", [(name, value), ("Host", "h"), ("a", "b")]
     )
     assert (url, dict(headers)) == ("https://h/v1/responses", {name: key_header, "Host": "h", "a": "b"})
+
+
+def test_the_clients_own_key_goes_to_no_other_host():
+    """Without a key of its own the candidate's endpoint gets a word in its place; at the same host it stays."""
+    client = [("Authorization", "Bearer mine"), ("Host", "api.openai.com")]
+    for base, sent in (("http://h:1/v1", "Bearer replay-placeholder"), ("https://api.openai.com/v2", "Bearer mine")):
+        requests = ModelRequests(edits_of(Candidate(), (), None, read=str), Candidate(base_url=base), None, key="",
+                                 stop=None)  # fmt: skip
+        _, headers = requests.moved("openai.responses", "https://api.openai.com/v1/responses", client)
+        assert dict(headers)["Authorization"] == sent
 
 
 ASKED = "Shall I refund order 17 for 20 EUR?"
