@@ -131,9 +131,10 @@ class Ledger:
     def decide(self, run_id: bytes, step: int, *, happened: bool, result: bytes | None, by: str) -> EffectRow:
         """Say what became of the effect in doubt at a step. `result` is what the call then returns (typed codec).
 
+        A worker that let its lease run out has lost the run by this word: what it says of the effect comes too late.
         Raises RunNotFound when nothing is in doubt there, RunBusy while a worker holds the run.
         """
-        table = schema.effects
+        table, runs = schema.effects, schema.runs
         with self._database.writing() as connection:
             self._must_be_free(connection, run_id)
             where = (table.c.run_id == run_id, table.c.step == step, table.c.status.in_(OPEN))
@@ -151,6 +152,11 @@ class Ledger:
                 update(table)
                 .where(table.c.run_id == run_id, table.c.tool == found["tool"], table.c.key == found["key"])
                 .values(**values)
+            )
+            connection.execute(
+                update(runs)
+                .where(runs.c.run_id == run_id, runs.c.worker != "")
+                .values(status=RunStatus.PENDING.value, worker="", lease_expires_ns=0)
             )
         return EffectRow(**{**found, **values})
 

@@ -504,6 +504,19 @@ def test_nobody_decides_on_what_runs_or_is_settled(ledger, run_id):
     assert ledger.effects(run_id)[0].decided_by == "ann"
 
 
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_worker_that_stalled_over_a_persons_word_has_lost_the_run(ledger, run_id, lease, happened):
+    """Once a person said what became of its effect, a worker whose lease had run out can say nothing about it."""
+    lease.intend(**effect("k"))
+    expire(ledger, run_id)
+    decided = ledger.decide(run_id, 1, happened=happened, result=None, by="ann")
+    with pytest.raises(LeaseLost):
+        finish(lease)
+    assert ledger.effects(run_id) == [decided]
+    assert (ledger.run(run_id).status, ledger.run(run_id).worker) == ("pending", "")
+    assert taken(ledger, run_id).fence == 2
+
+
 def test_an_approval_is_spent_once(ledger, run_id, lease):
     """Of eight effects that want one approval at the same time one gets it; the others leave no trace."""
     grant(lease)
@@ -549,7 +562,7 @@ def test_a_call_that_needs_an_approval_is_not_intended_without_one(ledger, run_i
 
 
 def test_a_call_on_record_spends_its_approval_once(ledger, run_id, lease):
-    """Told of a recorded call again and again, by whatever attempt, one approval is spent by it, and others are left."""
+    """Told of a recorded call again and again, by whatever attempt, one approval is spent by it, others are left."""
     grant(lease, step=1)
     grant(lease, step=2)
     for _ in range(2):
