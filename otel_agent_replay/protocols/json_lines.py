@@ -11,7 +11,7 @@ whether it is whole, its JSON tells.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from otel_agent_replay.protocols.json_text import parse
 from otel_agent_replay.protocols.stream import NamedObject, Reader
@@ -21,10 +21,9 @@ _SPACES = b" \t\r"
 _MEDIA_TYPES = ("ndjson", "jsonl", "json-lines", "jsonlines", "stream+json", "json-stream")
 
 
-@dataclass(frozen=True, slots=True)
-class JsonLine:
+class JsonLine(NamedTuple):
     """One line without the spaces around it. `ended` is False for a line that the body left open; `valid` is False
-    when its bytes were not UTF-8.
+    when its bytes were not UTF-8. A tuple, because a stream has many.
     """
 
     data: str
@@ -42,25 +41,36 @@ class JsonLinesParser:
 
     def feed(self, chunk: bytes) -> list[JsonLine]:
         """The lines that `chunk` completes."""
+        return [line for text in self.cut(chunk) if (line := self._line(text, ended=True)) is not None]
+
+    def close(self) -> list[JsonLine]:
+        """The line that the end of the body left open, if it holds anything."""
+        return [line for text in self.rest() if (line := self._line(text, ended=False)) is not None]
+
+    def cut(self, chunk: bytes) -> list[bytes]:
+        """Like `feed`, the lines as they are: undecoded, blank ones too."""
         if b"\n" not in chunk:
             if chunk:
                 self._open_line.append(chunk)
             return []
-        lines = b"".join((*self._open_line, chunk)).split(b"\n")
+        if self._open_line:
+            chunk = b"".join((*self._open_line, chunk))
+        lines = chunk.split(b"\n")
         rest = lines.pop()
         self._open_line = [rest] if rest else []
-        return [line for text in lines if (line := self._line(text, ended=True)) is not None]
-
-    def close(self) -> list[JsonLine]:
-        """The line that the end of the body left open, if it holds anything."""
-        text, self._open_line = b"".join(self._open_line), []
-        line = self._line(text, ended=False) if text else None
-        return [line] if line is not None else []
-
-    def _line(self, text: bytes, *, ended: bool) -> JsonLine | None:
         if self._at_start:
             self._at_start = False
-            text = text.removeprefix(_BOM)
+            lines[0] = lines[0].removeprefix(_BOM)
+        return lines
+
+    def rest(self) -> list[bytes]:
+        """Like `close`, the line as it is."""
+        if not self._open_line:
+            return []
+        text, self._open_line = b"".join(self._open_line), []
+        return [text.removeprefix(_BOM) if self._at_start else text]
+
+    def _line(self, text: bytes, *, ended: bool) -> JsonLine | None:
         text = text.strip(_SPACES)
         if not text:
             self.blank += 1
@@ -86,25 +96,27 @@ class JsonLines:
 
     def feed(self, chunk: bytes) -> Iterable[NamedObject]:
         """See `ObjectStream`."""
-        lines = self._parser.feed(chunk)
-        return self._objects(lines) if lines else ()
+        lines = self._parser.cut(chunk)
+        return self._objects(lines, ended=True) if lines else ()
 
     def close(self) -> Iterator[NamedObject]:
         """See `ObjectStream`."""
-        return self._objects(self._parser.close())
+        return self._objects(self._parser.rest(), ended=False)
 
-    def _objects(self, lines: list[JsonLine]) -> Iterator[NamedObject]:
-        for line in lines:
+    def _objects(self, lines: list[bytes], *, ended: bool) -> Iterator[NamedObject]:
+        for raw in lines:
             self._number += 1
-            if not line.valid:
+            try:
+                text = raw.decode("utf-8")
+            except UnicodeDecodeError:
+                text = raw.decode("utf-8", "replace")
                 self.problems.append(f"line {self._number} is not UTF-8")
-            value = parse(line.data)
+            value = parse(text)
             if isinstance(value, dict):
-                yield "message", value if self._read is None else self._read(line.data, value)
-            elif not line.ended:
-                self.problems.append(f"line {self._number} is cut: {line.data[-60:]!r}")
-            else:
-                self.problems.append(f"line {self._number} is no JSON object: {line.data[:60]!r}")
+                yield "message", value if self._read is None else self._read(text, value)
+            elif text.strip():
+                what = f"is no JSON object: {text[:60]!r}" if ended else f"is cut: {text[-60:]!r}"
+                self.problems.append(f"line {self._number} {what}")
 
 
 def lines_of(chunks: bytes | Iterable[bytes]) -> Iterator[JsonLine]:
@@ -122,6 +134,9 @@ def is_json_lines(start: bytes, media_type: str) -> bool:
 
 def ends_of(body: bytes) -> bytes:
     """The first and the last line of `body`: those that hold what is not text."""
-    text = body.strip()
-    first, _, rest = text.partition(b"\n")
-    return first + b"\n" + rest[rest.rfind(b"\n") + 1 :] + b"\n" if rest else text
+    first = body.find(b"\n")
+    end = len(body)
+    while end and body[end - 1] in b" \t\r\n":
+        end -= 1
+    last = body.rfind(b"\n", 0, end)
+    return body[:end] if first < 0 or last < 0 else body[: first + 1] + body[last + 1 : end]

@@ -47,22 +47,30 @@ class OllamaReducer:
     def add(self, name: str, value: dict[str, Any]) -> None:
         """Take one line: of `/api/chat` with a `message`, of `/api/generate` with a `response`, or an error."""
         del name
-        self.model = self.model or as_text(value.get("model"))
-        if value.get("error"):
-            self.error = self.error or error_of(value["error"], self.status)
-        message = as_object(value.get("message"))
-        self.role = self.role or as_text(message.get("role"))
-        for holder in (message, value):
-            self.thinking.add(holder.get("thinking"))
-        self.text.add(message.get("content"))
-        self.text.add(value.get("response"))
-        for call in as_objects(message.get("tool_calls")):
-            self._call(call)
-        for image in message.get("images") or () if isinstance(message.get("images"), list) else ():
-            self.images.append({"type": "blob", "modality": "image", "content": image})
+        if self.model is None:
+            self.model = as_text(value.get("model"))
+        message = value.get("message")
+        if isinstance(message, dict):
+            plain = len(message) == 2 and "role" in message and "content" in message
+            self.text.add(message.get("content"))
+            if not plain or self.role is None:
+                self._message(message)
+        else:
+            self.text.add(value.get("response"))
+            self.thinking.add(value.get("thinking"))
         if value.get("done") is True:
             self.done = True
             self.last = value
+        if value.get("error"):
+            self.error = self.error or error_of(value["error"], self.status)
+
+    def _message(self, message: dict[str, Any]) -> None:
+        self.role = self.role or as_text(message.get("role"))
+        self.thinking.add(message.get("thinking"))
+        for call in as_objects(message.get("tool_calls")):
+            self._call(call)
+        if isinstance(message.get("images"), list):
+            self.images += [{"type": "blob", "modality": "image", "content": image} for image in message["images"]]
 
     def _call(self, call: dict[str, Any]) -> None:
         function = as_object(call.get("function"))
@@ -121,6 +129,8 @@ def fold_ollama(body: bytes, status: int) -> Folded:
 
 
 def _read(text: str, value: dict[str, Any]) -> dict[str, Any]:
+    if '"tool_calls"' not in text:
+        return value
     return with_raw_arguments(text, value, ("message", "tool_calls"), ("function", "arguments"))
 
 

@@ -7,6 +7,7 @@ decide. For the hot path: a URL that ends otherwise costs one string comparison,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from otel_agent_replay.protocols.anthropic_complete import ANTHROPIC_COMPLETE
@@ -164,7 +165,13 @@ def recognise(method: str, url: str, request_headers: Any, body: bytes) -> Proto
     path = url.partition("?")[0].partition("#")[0].rstrip("/")
     if not path.endswith(_ENDINGS) or method.upper() != "POST" or not body or body.lstrip()[:1] != b"{":
         return None
-    return next(choose(path, body) for ending, choose in _CHOICES if path.endswith(ending))
+    return _choice_at(path)(path, body)
+
+
+@lru_cache(maxsize=256)
+def _choice_at(path: str) -> _Choice:
+    """The choice for a path with a known ending. Kept, since a service calls few of them again and again."""
+    return next(choose for ending, choose in _CHOICES if path.endswith(ending))
 
 
 def _any_in(body: bytes, *names: bytes) -> bool:

@@ -77,8 +77,9 @@ def test_the_media_type_tells_lines_from_one_object(start, media_type, lines):
 @pytest.mark.parametrize(
     ("body", "ends"),
     [
-        (b'{"a":1}\n{"b":2}\n{"c":3}\n\n', b'{"a":1}\n{"c":3}\n'),
-        (b'{"a":1}\n{"b":2}', b'{"a":1}\n{"b":2}\n'),
+        (b'{"a":1}\n{"b":2}\n{"c":3}\n\n', b'{"a":1}\n{"c":3}'),
+        (b'{"a":1}\r\n{"b":2} \r\n', b'{"a":1}\r\n{"b":2}'),
+        (b'{"a":1}\n{"b":2}', b'{"a":1}\n{"b":2}'),
         (b'{"a":1}\n', b'{"a":1}'),
         (b"", b""),
     ],
