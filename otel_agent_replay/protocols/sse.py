@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
+_new_tuple = tuple.__new__
 
 
 class SseEvent(NamedTuple):
@@ -64,29 +65,36 @@ class SseParser:
         lines = _LINE_END.split(chunk) if b"\r" in chunk else chunk.split(b"\n")
         rest = lines.pop()
         self._open_line = [rest] if rest else []
-        return [event for line in lines if (event := self._line(line)) is not None]
+        if self._at_start:
+            self._at_start = False
+            lines[0] = lines[0].removeprefix(_BOM)
+        events = []
+        for line in lines:
+            if not line:
+                event = self._dispatch(ended=True) if self._fields else None
+                if event is not None:
+                    events.append(event)
+            elif line.startswith(b"data: "):  # nearly every line of a provider
+                self._fields += 1
+                self._data.append(line[6:])
+            else:
+                self._field(line)
+        return events
 
     def close(self) -> list[SseEvent]:
         """The event that the end of the body left open, if it holds data."""
         if self._open_line:
             line, self._open_line = b"".join(self._open_line), []
-            self._line(line)
+            line = line.removeprefix(_BOM) if self._at_start else line
+            if line:
+                self._field(line)
         event = self._dispatch(ended=False) if self._fields else None
         return [event] if event is not None else []
 
-    def _line(self, line: bytes) -> SseEvent | None:
-        if self._at_start:
-            self._at_start = False
-            line = line.removeprefix(_BOM)
-        if not line:
-            return self._dispatch(ended=True) if self._fields else None
-        if line.startswith(b"data: "):  # nearly every line of a provider
-            self._fields += 1
-            self._data.append(line[6:])
-            return None
+    def _field(self, line: bytes) -> None:
         if line[:1] == b":":
             self.comments += 1
-            return None
+            return
         name, _, value = line.partition(b":")
         value = value.removeprefix(b" ")
         self._fields += 1
@@ -98,7 +106,6 @@ class SseParser:
             self._id = value.decode("utf-8", "replace")
         elif name == b"retry" and value.isdigit():
             self._retry = int(value)
-        return None
 
     def _dispatch(self, *, ended: bool) -> SseEvent | None:
         data, name, retry = self._data, self._type, self._retry
@@ -112,7 +119,7 @@ class SseParser:
         except UnicodeDecodeError:
             text, valid = raw.decode("utf-8", "replace"), False
         kind = name.decode("utf-8", "replace") if name else "message"
-        return SseEvent(text, kind, self._id, retry, ended, valid)
+        return _new_tuple(SseEvent, (text, kind, self._id, retry, ended, valid))  # half of the cost of `SseEvent(...)`
 
 
 def events_of(chunks: bytes | Iterable[bytes]) -> Iterator[SseEvent]:
