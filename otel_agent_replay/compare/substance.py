@@ -17,6 +17,7 @@ from typing import Any
 from otel_agent_replay import semconv
 from otel_agent_replay.compare.model_messages import settled_request
 from otel_agent_replay.model import Call, Failure, Kind, MediaType, Node, Outcome, Payload, RecordedRun, RecordedSpan
+from otel_agent_replay.model.exchange import MEANINGFUL_HEADERS
 from otel_agent_replay.payload.canonical import is_json
 from otel_agent_replay.protocols import PROTOCOLS, Protocol, recognise
 
@@ -155,7 +156,7 @@ class RunSubstance:
         return None if body is None else recognise(head.method, head.url, head.headers, body)
 
 
-_COMPARED_HEADERS = frozenset({"anthropic-version", "anthropic-beta", "openai-beta"})
+_COMPARED_HEADERS = MEANINGFUL_HEADERS - {"accept", "content-encoding"}
 # `accept` and `content-encoding` are in a call's digest but change no meaning once both sides are decoded.
 
 

@@ -17,7 +17,10 @@ from otel_agent_replay.model.making import maker_of
 from otel_agent_replay.model.payload import Payload
 from otel_agent_replay.model.span import AttributeValue
 
-MEANINGFUL_HEADERS = frozenset({"anthropic-version", "anthropic-beta", "openai-beta", "content-encoding", "accept"})
+MEANINGFUL_HEADERS = frozenset(
+    ("anthropic-version", "anthropic-beta", "openai-beta", "content-encoding", "accept",
+     "x-amzn-bedrock-guardrailidentifier", "x-amzn-bedrock-guardrailversion")
+)  # fmt: skip
 """Request headers that change what a server answers and hold no credential: part of a call's digest."""
 
 _NO_ATTRIBUTES: Mapping[str, AttributeValue] = {}

@@ -139,6 +139,19 @@ def test_a_secret_in_frames_is_masked_and_the_frames_stay_whole():
         assert SECRET[9:] not in json.dumps(again)
 
 
+def test_another_guardrail_is_another_call():
+    """A guardrail travels in headers of its own and changes the answer: the calls have two digests."""
+    with ScriptedProvider([BEDROCK["invoke"][1]]) as provider, recording() as observer:
+        for version in ("1", "2", "2"):
+            body = json.dumps({"messages": ASK, "schemaVersion": "messages-v1"})
+            aws(provider.url).invoke_model(
+                modelId=MODEL, body=body, guardrailIdentifier="abc", guardrailVersion=version
+            )["body"].read()
+    first, second, third = (exchange.call.digest for exchange in observer.exchanges)
+    assert first != second
+    assert second == third
+
+
 CONTENTS = {"contents": [{"role": "user", "parts": [{"text": "hi \U0001f44b"}]}]}
 CHUNKS = [
     {"candidates": [{"content": {"role": "model", "parts": [{"text": "Gu"}]}}], "modelVersion": "gemini-x"},
