@@ -8,7 +8,29 @@ from typing import Final
 from otel_agent_replay.protocols.protocol import Protocol
 from otel_agent_replay.protocols.recognise import PROTOCOLS
 
+# Providers whose name alone means Chat Completions.
+_COMPATIBLE: Final = [
+    "alibaba",
+    "azure",
+    "cerebras",
+    "crusoe",
+    "deepseek",
+    "fireworks",
+    "groq",
+    "huggingface",
+    "mistral",
+    "moonshotai",
+    "openrouter",
+    "perplexity",
+    "snowflake",
+    "together",
+    "vllm",
+    "writer",
+    "xai",
+    "zai",
+]
 _ALIASES: Final = {
+    **dict.fromkeys(_COMPATIBLE, "openai.chat_completions"),
     "openai": "openai.chat_completions",
     "openai.chat": "openai.chat_completions",
     "chat.completions": "openai.chat_completions",

@@ -65,7 +65,7 @@ def test_a_shared_form_of_error_is_taken_only_when_asked_for():
 
 
 @pytest.mark.parametrize(
-    "name", [CHAT, "openai.chat.completions", "OpenAI-Chat-Completions", "openai", " openai/chat "]
+    "name", [CHAT, "openai.chat.completions", "OpenAI-Chat-Completions", "openai", " openai/chat ", "groq", "Mistral"]
 )
 def test_a_protocol_has_the_names_that_people_use(name):
     """Dots, dashes, case and common short names all name the same protocol."""
