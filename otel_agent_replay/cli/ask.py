@@ -72,7 +72,7 @@ def ask(
     if len(lanes) < len(given):
         raise click.UsageError("the same candidate is given twice")
     if baseline:
-        again = candidate_of("", ())
+        again = given[0].recorded_again()
         lanes.setdefault(again.name, again)
     asked_step = model_step(load_run(lake, run), step)
     environment = environment_of(env_file, *lanes.values())

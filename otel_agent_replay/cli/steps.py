@@ -112,7 +112,7 @@ def steps(
 
     lanes = {CANDIDATE: candidate_of(candidate, settings)}
     if baseline:
-        lanes[BASELINE] = candidate_of("", ())
+        lanes[BASELINE] = lanes[CANDIDATE].recorded_again()
     limits = Limits(
         repeats, parallel, None if rate is None else parse_rate(rate), budget, max_calls, again,
         Patience(answer_s=timeout),

@@ -427,7 +427,8 @@ def test_one_interrupt_lets_the_answers_under_way_come(lake, tmp_path):
         while "waiting for the answers" not in child.stderr.readline():
             assert child.poll() is None
         release.set()
-        printed, _ = child.communicate(timeout=60)
+        printed, errors = child.communicate(timeout=60)
+        assert printed, errors
         found = json.loads(printed)
         assert child.returncode == 125
         assert found["stopped"] == "it was interrupted"

@@ -118,6 +118,10 @@ class Candidate:
         whole = {"edits": self.edits.to_json(), "base_url": self.base_url, "protocol": self.protocol}
         return {name: value for name, value in whole.items() if value}
 
+    def recorded_again(self) -> Candidate:
+        """Return the baseline beside it: the recorded model at its endpoint, with this one's key if that goes there."""
+        return Candidate(key_variable="" if self.base_url else self.key_variable)
+
     def model_for(self, recorded: str) -> str:
         """Return the model that is asked where `recorded` was."""
         return self.edits.model or recorded

@@ -2,7 +2,7 @@
 
 One SQLite file (WAL). An intent is on disk before its question is sent, the answer after it came; a question whose
 intent is there without an answer when the file is opened again is in doubt: it may have been answered, and paid for.
-Bodies are kept compressed, as they came: contents as sensitive as the lake's, so the file is its owner's alone.
+Bodies are kept as they came: contents as sensitive as the lake's, so the file is its owner's alone.
 Used by one thread of one process at a time.
 """
 
@@ -58,6 +58,8 @@ CREATE TABLE calls (
 ) WITHOUT ROWID;
 CREATE TABLE tools (name TEXT PRIMARY KEY, side_effect TEXT NOT NULL) WITHOUT ROWID;
 """
+_PLAIN, _ZLIB = b"\0", b"\1"  # first byte of a stored body
+_WORTH_PACKING = 1024  # bytes
 _EFFECTS = [effect.value for effect in (SideEffect.NONE, SideEffect.READ, SideEffect.WRITE, SideEffect.EXTERNAL)]
 
 
@@ -335,7 +337,7 @@ def _call(
 ) -> AskedCall:  # fmt: skip
     answer = None
     if body is not None and status is not None:
-        answer = Answer(status, media_type or "", zlib.decompress(body), latency_ns, first_byte_ns)
+        answer = Answer(status, media_type or "", _unpacked(body), latency_ns, first_byte_ns)
     return AskedCall(
         lane, repeat, state, protocol or "", Used(model or "", given, made, cost), answer, why, json.loads(lost)
     )
@@ -348,10 +350,15 @@ def _asked_step(
 ) -> AskedStep:  # fmt: skip
     answer = None
     if body is not None and status is not None:
-        answer = Answer(status, media_type or "", zlib.decompress(body), latency_ns)
+        answer = Answer(status, media_type or "", _unpacked(body), latency_ns)
     used = Used(model or "", given, made, cost)
     return AskedStep(run_id, step, skipped, protocol or "", bool(masked), used, answer, calls)
 
 
 def _packed(body: bytes) -> bytes:
-    return zlib.compress(body, 6)
+    """Return a body as it is stored: small ones as they are, for which packing costs more than it saves."""
+    return _PLAIN + body if len(body) < _WORTH_PACKING else _ZLIB + zlib.compress(body, 6)
+
+
+def _unpacked(stored: bytes) -> bytes:
+    return stored[1:] if stored[:1] == _PLAIN else zlib.decompress(stored[1:])

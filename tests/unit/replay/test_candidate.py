@@ -92,6 +92,12 @@ def test_a_key_goes_to_its_own_provider_or_where_it_was_named_for():
     assert not any("sk-openai" in repr(question) for question in (sent(), named)), "a key is never shown"
 
 
+def test_the_baseline_takes_the_key_along_only_to_its_own_endpoint():
+    """The recorded model again has the candidate's key where both go to the recorded endpoint, and else none of it."""
+    assert candidate("model=m,key_env=MY_KEY").recorded_again() == candidate("key_env=MY_KEY")
+    assert candidate("model=m,key_env=MY_KEY,base_url=http://h/v1,price=1/2").recorded_again() == candidate()
+
+
 def test_a_key_that_is_not_there_is_named_before_anything_is_sent():
     """The error names the variable to set, for a provider's host and for a variable of the user's."""
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY"):
