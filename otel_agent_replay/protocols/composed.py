@@ -42,8 +42,7 @@ class ComposedProtocol:
 
     def request_facts(self, body: bytes, url: str = "") -> Facts:
         """See `Protocol`."""
-        del url
-        return self.read_facts(body)
+        return facts.with_deployment(self.read_facts(body), url)
 
     def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
         """See `Protocol`."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from otel_agent_replay import semconv
-from otel_agent_replay.protocols.address import address_of
+from otel_agent_replay.protocols.address import address_of, deployment_of
 from otel_agent_replay.protocols.folded import Folded, Usage
 from otel_agent_replay.protocols.json_text import as_text
 from otel_agent_replay.protocols.protocol import Facts
@@ -55,6 +55,14 @@ def with_address(found: Facts, url: str) -> Facts:
     if address is None:
         return found
     return {**found, semconv.REQUEST_MODEL: address.model, semconv.REQUEST_STREAM: address.streams}
+
+
+def with_deployment(found: Facts, url: str) -> Facts:
+    """`found`, with the deployment that a path of Azure OpenAI names as the model where the body names none."""
+    if semconv.REQUEST_MODEL in found:
+        return found
+    deployment = deployment_of(url)
+    return found if deployment is None else {**found, semconv.REQUEST_MODEL: deployment}
 
 
 def output_type(format_type: Any) -> str | None:

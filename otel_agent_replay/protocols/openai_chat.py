@@ -35,9 +35,8 @@ class OpenAIChat:
         return provider_at(url) or "openai"
 
     def request_facts(self, body: bytes, url: str = "") -> Facts:
-        """See `Protocol`."""
-        del url
-        return facts_around(body, b"messages", _request_facts)
+        """See `Protocol`. On Azure the URL names the deployment, and the body not always a model."""
+        return facts.with_deployment(facts_around(body, b"messages", _request_facts), url)
 
     def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
         """See `Protocol`."""

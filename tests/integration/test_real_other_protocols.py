@@ -14,6 +14,7 @@ import pytest
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import PROTOCOLS, recognise, reduce_chunks, split_request
+from otel_agent_replay.protocols.address import deployment_of
 from otel_agent_replay.protocols.json_lines import lines_of
 from tests.support.recordings import RecordedHttpExchange, data_folder, load_exchanges
 
@@ -165,7 +166,7 @@ def test_a_request_splits_reads_and_has_its_facts(protocol, exchange):
     assert read.messages or exchange.status >= 400
     assert all(message["role"] for message in read.messages)
     facts = protocol.request_facts(body, exchange.url)
-    assert facts.get(semconv.REQUEST_MODEL) == request.get("model")
+    assert facts.get(semconv.REQUEST_MODEL) == (request.get("model") or deployment_of(exchange.url))
     assert (semconv.VERSION_TOOL_SCHEMA in facts) == bool(request.get("tools"))
 
 

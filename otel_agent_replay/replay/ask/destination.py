@@ -35,7 +35,6 @@ _SPOKEN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """What a provider's own hosts speak, what is taken for granted first."""
 
-_DEPLOYMENT = re.compile(r"(/openai/deployments/)[^/?#]+")
 _MASKED_PARAMETER = re.compile(rf"([?&])[^=&#]+={URL_MASK}(?=&|#|\Z)")
 
 
@@ -71,8 +70,6 @@ def recorded_address(url: str, model: str | None) -> str:
     if not url:
         raise CannotJudge("the recording does not say where the request went; say where it goes: base_url=URL")
     if model is not None:
-        if provider_at(url) == "azure.ai.openai":
-            url = _DEPLOYMENT.sub(lambda match: match[1] + quote(model, safe=""), url)
         url = with_model(url, model)
     return _MASKED_PARAMETER.sub(r"\1", url).replace("?&", "?").rstrip("?&")
 

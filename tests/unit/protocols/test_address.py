@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from otel_agent_replay import semconv
-from otel_agent_replay.protocols import ANTHROPIC_MESSAGES
-from otel_agent_replay.protocols.address import address_of, with_model
+from otel_agent_replay.protocols import ANTHROPIC_MESSAGES, PROTOCOLS
+from otel_agent_replay.protocols.address import address_of, deployment_of, with_model
+from otel_agent_replay.protocols.request_edits import RequestEdits
 
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta/models/"
 VERTEX = "https://us-east5-aiplatform.googleapis.com/v1/projects/p/locations/us-east5/publishers/anthropic/models/"
@@ -72,3 +73,25 @@ def test_claude_on_vertex_has_its_model_from_the_url():
         semconv.REQUEST_MAX_TOKENS: 5,
         semconv.REQUEST_STREAM: False,
     }
+
+
+AZURE = "https://x.openai.azure.com/openai/deployments/my-gpt/chat/completions?api-version=2024-10-21"
+
+
+def test_a_deployment_of_azure_is_the_model_where_the_body_names_none():
+    """The body's own name is kept beside the deployment; without one the deployment is the model."""
+    chat, completions = PROTOCOLS["openai.chat_completions"], PROTOCOLS["openai.completions"]
+    assert chat.request_facts(b'{"messages":[]}', AZURE)[semconv.REQUEST_MODEL] == "my-gpt"
+    assert chat.request_facts(b'{"messages":[],"model":"gpt-4o"}', AZURE)[semconv.REQUEST_MODEL] == "gpt-4o"
+    assert semconv.REQUEST_MODEL not in chat.request_facts(b'{"messages":[]}', "https://h/v1/chat/completions")
+    older = AZURE.replace("chat/", "")
+    assert completions.request_facts(b'{"prompt":"x"}', older)[semconv.REQUEST_MODEL] == "my-gpt"
+
+
+def test_another_model_on_azure_is_another_deployment():
+    """Only its characters change, whatever is in the new name; a query that looks like a path is none."""
+    assert with_model(AZURE, "my-gpt") is AZURE
+    assert with_model(AZURE, "o4 mini\\1") == AZURE.replace("my-gpt", "o4%20mini%5C1")
+    assert RequestEdits(model="gpt-5").address(AZURE) == AZURE.replace("my-gpt", "gpt-5")
+    other = "https://h/v1/chat/completions?next=/openai/deployments/d/x"
+    assert (with_model(other, "gpt-5"), deployment_of(other)) == (other, None)
