@@ -22,11 +22,12 @@ DAMAGED: Final = "damaged"
 
 
 class FrameStream:
-    """Binary frames whose payloads are JSON objects; see `stream.ObjectStream`."""
+    """Binary frames whose payloads are JSON objects; see `stream.ObjectStream`. `without` names events to leave out."""
 
-    def __init__(self) -> None:
+    def __init__(self, without: frozenset[str] = frozenset()) -> None:
         self.done = False
         self.problems: list[str] = []
+        self._without = without
         self._parser = EventStreamParser()
         self._number = 0
 
@@ -41,28 +42,47 @@ class FrameStream:
     def _objects(self, frames: list[Frame]) -> Iterator[NamedObject]:
         for frame in frames:
             self._number += 1
-            if frame.cut:
-                self.problems.append(str(frame.problem))
-            elif frame.problem is not None:
-                yield self._damage(frame.problem)
+            headers = frame.headers
+            if frame.problem is None:
+                name = headers.get(":event-type")
+                if name in self._without:
+                    continue
+                if headers.get(MESSAGE_TYPE) == "event" and isinstance(name, str):
+                    value = _object(frame.payload)
+                    yield (name, value) if value is not None else self._no_object(frame)
+                else:
+                    yield self._failure(frame)
+            elif frame.cut:
+                self.problems.append(frame.problem)
             else:
-                yield self._event(frame)
+                yield self._damage(frame.problem)
 
-    def _event(self, frame: Frame) -> NamedObject:
+    def _failure(self, frame: Frame) -> NamedObject:
+        """What is no event: the service gave up, or sent something that nobody has written down."""
         kind = frame.text(MESSAGE_TYPE)
-        value = parse(frame.payload) if frame.payload.strip() else {}
+        value = _object(frame.payload)
         if kind == "error":
             return frame.text(":error-code") or kind, {MESSAGE_TYPE: kind, "message": frame.text(":error-message")}
         if kind == "exception":
-            found = value if isinstance(value, dict) else {"message": frame.payload.decode("utf-8", "replace")}
+            found = {"message": frame.payload.decode("utf-8", "replace")} if value is None else value
             return frame.text(":exception-type") or kind, {**found, MESSAGE_TYPE: kind}
-        if not isinstance(value, dict):
-            return self._damage(f"frame {self._number} is no JSON object: {frame.payload[:60]!r}")
-        return frame.text(":event-type"), value
+        return (frame.text(":event-type"), value) if value is not None else self._no_object(frame)
+
+    def _no_object(self, frame: Frame) -> NamedObject:
+        return self._damage(f"frame {self._number} is no JSON object: {frame.payload[:60]!r}")
 
     def _damage(self, problem: str) -> NamedObject:
         self.problems.append(problem)
         return DAMAGED, {MESSAGE_TYPE: DAMAGED, "message": problem}
+
+
+def _object(payload: bytes) -> dict[str, Any] | None:
+    """The JSON object of a payload, an empty one for an empty payload, None where it is none."""
+    try:
+        value = parse(payload.decode("utf-8")) if payload else {}
+    except UnicodeDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def is_aws_stream(start: bytes, media_type: str) -> bool:

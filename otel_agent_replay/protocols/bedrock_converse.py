@@ -10,7 +10,7 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.aws_stream import FrameStream, aws_framing
+from otel_agent_replay.protocols.aws_stream import FrameStream, aws_framing, is_aws_stream
 from otel_agent_replay.protocols.bedrock_converse_fold import ConverseReducer, fold_converse
 from otel_agent_replay.protocols.bedrock_converse_request import converse_request
 from otel_agent_replay.protocols.folded import Folded, RequestMessages
@@ -40,12 +40,10 @@ class BedrockConverse:
 
     def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
         """See `Protocol`. Of a stream only the events around the content are reduced."""
-        stream = aws_framing(body[:64], media_type)
-        if isinstance(stream, FrameStream):
-            reducer = ConverseReducer(status)
+        if is_aws_stream(body[:64], media_type):
+            stream, reducer = FrameStream(without=_CONTENT), ConverseReducer(status)
             for name, value in objects_of(stream, body):
-                if name not in _CONTENT:
-                    reducer.add(name, value)
+                reducer.add(name, value)
             folded = reducer.result(ended=stream.done, problems=stream.problems)
         else:
             folded = self.fold(body, media_type, status)

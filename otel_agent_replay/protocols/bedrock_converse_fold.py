@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from otel_agent_replay.protocols.aws_stream import stream_error
+from otel_agent_replay.protocols.aws_stream import MESSAGE_TYPE, stream_error
 from otel_agent_replay.protocols.folded import Folded, Part, ProviderError, ToolCall, Usage, joined_content
 from otel_agent_replay.protocols.json_text import (
     as_count,
@@ -102,11 +102,10 @@ class ConverseReducer:
 
     def add(self, name: str, value: dict[str, Any]) -> None:
         """Take one event: by its name, or under its name where the framing has no names (Nova, server-sent events)."""
-        error = stream_error(name, value, self.status)
-        if error is not None:
-            self.error = self.error or error
-        elif name in EVENTS:
+        if name in EVENTS:
             self._event(name, value)
+        elif MESSAGE_TYPE in value:
+            self.error = self.error or stream_error(name, value, self.status)
         elif name == "message":
             for kind, inner in value.items():
                 if kind in EVENTS:
@@ -118,12 +117,12 @@ class ConverseReducer:
             self.problems.append(f"unknown event type {name!r}")
 
     def _event(self, kind: str, event: dict[str, Any]) -> None:
-        if kind == "messageStart":
+        if kind == "contentBlockDelta":
+            self._block(event).add(as_object(event.get("delta")), self.problems)
+        elif kind == "messageStart":
             self.message = event
         elif kind == "contentBlockStart":
             self._block(event).start.update(as_object(event.get("start")))
-        elif kind == "contentBlockDelta":
-            self._block(event).add(as_object(event.get("delta")), self.problems)
         elif kind == "messageStop":
             self.stop = event
         elif kind == "metadata":
@@ -131,7 +130,12 @@ class ConverseReducer:
 
     def _block(self, event: dict[str, Any]) -> Block:
         index = as_count(event.get("contentBlockIndex"))
-        return self.blocks.setdefault(len(self.blocks) if index is None else index, Block())
+        if index is None:
+            index = len(self.blocks)
+        known = self.blocks.get(index)
+        if known is None:
+            known = self.blocks[index] = Block()
+        return known
 
     def result(self, *, ended: bool, problems: Sequence[str] = ()) -> Folded:  # noqa: ARG002 - no end mark of its own
         """Fold. A stream without `messageStop` was cut."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from otel_agent_replay.protocols.anthropic_fold import MessageReducer, fold_anthropic
-from otel_agent_replay.protocols.aws_stream import stream_error
+from otel_agent_replay.protocols.aws_stream import MESSAGE_TYPE, stream_error
 from otel_agent_replay.protocols.bedrock_converse_fold import EVENTS, ConverseReducer, fold_converse
 from otel_agent_replay.protocols.bedrock_invoke_text import METRICS, TextReducer, is_text_answer
 from otel_agent_replay.protocols.folded import Folded, ProviderError, without_surrogates
@@ -42,9 +42,8 @@ class InvokeReducer:
 
     def add(self, name: str, value: dict[str, Any]) -> None:
         """Take one frame's object, or one of the model's own where the framing has no frames."""
-        error = stream_error(name, value, self.status)
-        if error is not None:
-            self.error = self.error or error
+        if MESSAGE_TYPE in value:
+            self.error = self.error or stream_error(name, value, self.status)
         elif name == CHUNK and "bytes" in value:
             self._chunk(value["bytes"])
         elif name in (CHUNK, "message"):
@@ -60,7 +59,10 @@ class InvokeReducer:
         if self._wanted is not None and self._inner is not None and not self._wanted(data):
             return
         self._surrogates = self._surrogates or has_surrogate_escape(data)
-        value = parse_object(data)
+        try:
+            value = parse_object(data.decode("utf-8"))
+        except UnicodeDecodeError:
+            value = None
         if value is None:
             problem = f"a chunk holds no base64 of a JSON object: {str(encoded)[:60]!r}"
             self.problems.append(problem)

@@ -11,8 +11,9 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Final
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 MEDIA_TYPE: Final = "application/vnd.amazon.eventstream"
 
@@ -32,16 +33,19 @@ _COUNTED: Final = (6, 7)
 _UUID: Final = 9
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+_NO_HEADERS: Final[Mapping[str, HeaderValue]] = MappingProxyType({})
+_unpack_prelude = struct.Struct(">III").unpack_from
+
+
+class Frame(NamedTuple):
     """One message: `data` are all its bytes, `payload` those between headers and checksum.
 
     `problem` says why it must not be believed: then it has neither headers nor payload. `cut` says that the body ended
-    within it.
+    within it. A tuple, because a stream has many.
     """
 
     data: bytes
-    headers: Mapping[str, HeaderValue] = field(default_factory=dict)
+    headers: Mapping[str, HeaderValue] = _NO_HEADERS
     payload: bytes = b""
     problem: str | None = None
     cut: bool = False
@@ -95,13 +99,15 @@ class EventStreamParser:
 
     def _length(self, data: bytes, at: int) -> int:
         """The length that a prelude proves, 0 when it proves none."""
-        length, headers, checksum = struct.unpack_from(">III", data, at)
+        length, headers, checksum = _unpack_prelude(data, at)
+        if zlib.crc32(data[at : at + 8]) == checksum and headers + _LEAST <= length <= _MOST:
+            return int(length)
         what = f"frame {self._number + 1} and all after it cannot be read"
         if zlib.crc32(data[at : at + 8]) != checksum:
             self._lost = f"{what}: the checksum of its prelude is wrong"
-        elif not headers + _LEAST <= length <= _MOST:
+        else:
             self._lost = f"{what}: its length is {length} bytes with {headers} bytes of headers"
-        return length if self._lost is None else 0
+        return 0
 
 
 def frames_of(chunks: bytes | Iterable[bytes]) -> Iterator[Frame]:
@@ -142,15 +148,23 @@ def _frame(data: bytes, number: int) -> Frame:
     if zlib.crc32(data[:-CRC]) != int.from_bytes(data[-CRC:], "big"):
         return Frame(data, problem=f"the checksum of frame {number} is wrong")
     end = PRELUDE + int.from_bytes(data[4:8], "big")
-    try:
-        headers = dict(_headers(data, end))
-    except (ValueError, struct.error, IndexError):
+    headers = _known_headers(data[PRELUDE:end])
+    if headers is None:
         return Frame(data, problem=f"the headers of frame {number} cannot be read")
     return Frame(data, headers, data[end:-CRC])
 
 
-def _headers(data: bytes, end: int) -> Iterator[tuple[str, HeaderValue]]:
-    at = PRELUDE
+@lru_cache(maxsize=256)
+def _known_headers(data: bytes) -> Mapping[str, HeaderValue] | None:
+    """The headers in `data`, None where they cannot be read. Kept, since those of a stream repeat."""
+    try:
+        return MappingProxyType(dict(_headers(data)))
+    except (ValueError, struct.error, IndexError):
+        return None
+
+
+def _headers(data: bytes) -> Iterator[tuple[str, HeaderValue]]:
+    at, end = 0, len(data)
     while at < end:
         size = data[at]
         name = data[at + 1 : at + 1 + size].decode("utf-8")

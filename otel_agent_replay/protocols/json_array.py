@@ -12,8 +12,10 @@ from typing import Final
 from otel_agent_replay.protocols.json_text import parse
 from otel_agent_replay.protocols.stream import NamedObject, Reader
 
-# What can change where we are. Text is told apart from bytes that only look like these by what is open.
-_MARK: Final = re.compile(rb'[\[\]{}"\\]')
+# A whole text, or what opens and closes; a quote alone opens a text that this piece does not end.
+_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}"]', re.DOTALL)
+_REST_OF_TEXT: Final = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_ESCAPES_AT_END: Final = re.compile(rb"\\+\Z")
 
 
 class JsonArray:
@@ -31,31 +33,37 @@ class JsonArray:
 
     def feed(self, chunk: bytes) -> Iterator[NamedObject]:
         """See `ObjectStream`."""
-        start = at = 0
-        if self._escaped and chunk:
-            self._escaped, at = False, 1
-        while (found := _MARK.search(chunk, at)) is not None:
-            mark, at = found.group(), found.end()
-            if self._in_text:
-                if mark == b"\\":
-                    self._escaped = at == len(chunk)
-                    at += 1
-                elif mark == b'"':
-                    self._in_text = False
-            elif mark == b'"':
-                self._in_text = True
-            elif mark in b"[{":
+        start = 0
+        for found in _TOKEN.finditer(chunk, self._after_text(chunk)):
+            mark = found.group()
+            if mark in (b"{", b"["):
                 if self._depth == 1:
                     start = found.start()
                 self._depth += 1
-            elif mark in b"]}":
+            elif mark in (b"}", b"]"):
                 self._depth -= 1
                 if self._depth == 1:
-                    yield from self._complete(chunk[start:at])
+                    yield from self._complete(chunk[start : found.end()])
                 elif self._depth == 0:
                     self.done = True
+            elif mark == b'"':
+                self._in_text = True
+                self._escaped = _ends_in_escape(chunk[found.end() :])
+                break
         if self._depth > 1:
             self._element.append(chunk[start:])
+
+    def _after_text(self, chunk: bytes) -> int:
+        """Where the text that an earlier piece left open ends, the end of `chunk` when it goes on."""
+        if not self._in_text or not chunk:
+            return 0
+        begin, self._escaped = int(self._escaped), False
+        found = _REST_OF_TEXT.match(chunk, begin)
+        if found is None:
+            self._escaped = _ends_in_escape(chunk[begin:])
+            return len(chunk)
+        self._in_text = False
+        return found.end()
 
     def close(self) -> Iterator[NamedObject]:
         """See `ObjectStream`."""
@@ -75,3 +83,9 @@ class JsonArray:
             yield "message", value
         else:
             yield "message", self._read(data.decode("utf-8", "surrogatepass"), value)
+
+
+def _ends_in_escape(text: bytes) -> bool:
+    """Whether the last byte escapes the next one, which has not come yet."""
+    found = _ESCAPES_AT_END.search(text)
+    return found is not None and len(found.group()) % 2 == 1
