@@ -11,9 +11,11 @@ import hashlib
 import inspect
 import logging
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from functools import partial
 from typing import Any
 
 from otel_agent_replay.boundary.approvals import Grant, action_digest
@@ -27,6 +29,7 @@ from otel_agent_replay.errors import (
     EffectRunning,
     KeyReused,
     LeaseLost,
+    LedgerError,
     NotHappened,
 )
 from otel_agent_replay.ledger import Intent, IntentStatus, Lease
@@ -77,6 +80,7 @@ class LedgerEffects:
         self._lease = lease
         self._continuation: Continuation | None = None
         self._begun = set(begun)
+        self._untold: deque[Callable[[], None]] = deque()  # ends that the ledger could not take down yet
 
     def goes_on_from(self, continuation: Continuation) -> None:
         """Tell what the run goes on from; see `boundary.effects.Effects`."""
@@ -87,10 +91,11 @@ class LedgerEffects:
         key = call.idempotency_key or self._key_of_step(place)
         try:
             return self._intended(call, place, key, terms)
-        except (ApprovalRequired, EffectRunning, KeyReused) as error:  # an answer: it is recorded, and replayed
+        except (ApprovalRequired, EffectRunning, KeyReused, LedgerError) as error:  # recorded, and replayed, as answers
             return KnownAnswer(Outcome(OutcomeStatus.ERROR, failure=failure_of(error)))
 
     def _intended(self, call: Call, place: Place, key: str, terms: Terms) -> Answer | None:
+        self._tell_late()
         made: dict[str, Any] = {
             "step": place.step or 0,
             "path": "/".join(place.path),
@@ -113,7 +118,7 @@ class LedgerEffects:
                 return answer
         if status is not IntentStatus.NEW:
             self._lease.again(tool=call.name, key=key, **made)
-        place.effect = _LedgerEffect(self._lease, call.name, key)
+        place.effect = _LedgerEffect(self, call.name, key)
         return None
 
     def passed(self, call: Call, place: Place, outcome: Outcome, terms: Terms) -> None:
@@ -126,7 +131,8 @@ class LedgerEffects:
             self._lease.spent(tool=call.name, key=key, approval=terms.approval)
         if (call.name, key) in self._begun:
             self._begun.discard((call.name, key))
-            _LedgerEffect(self._lease, call.name, key).finish(outcome)
+            if outcome.status is not OutcomeStatus.PENDING:
+                self.ended(call.name, key, outcome)
 
     def decided(self, call: Call, place: Place) -> Answer | None:
         """Return a person's answer to the approval at this step, or None."""
@@ -161,11 +167,43 @@ class LedgerEffects:
     def closed(self, status: RunStatus) -> None:
         """Give the run back."""
         try:
+            self._tell_late()
             self._lease.release(status.value)
         except (AgentReplayError, LeaseLost) as error:
             _log.warning("the run's lease was not given back, it runs out by itself: %s", error)
 
+    def ended(self, tool: str, key: str, outcome: Outcome) -> None:
+        """Commit the end of an effect, now or, where the ledger is away, before the run's next word to it.
+
+        The call is over and its recording has the result: the agent must not take a ledger's fault for the call's.
+        Raises LeaseLost.
+        """
+        result = outcome.result
+        finish = partial(
+            self._lease.finish,
+            tool=tool,
+            key=key,
+            failed=outcome.failure is not None or outcome.status is OutcomeStatus.CANCELLED,
+            result_digest=b"" if result is None else result.digest,
+            result=None if result is None else result.data,
+        )
+        try:
+            finish()
+        except LedgerError as error:
+            self._untold.append(finish)
+            _log.warning("the end of an effect is not in the ledger yet; the run goes on, it is told later: %s", error)
+
     # --- inside ---
+
+    def _tell_late(self) -> None:
+        """Commit the ends that the ledger could not take down, until one fails again."""
+        while self._untold:
+            finish = self._untold.popleft()
+            try:
+                finish()
+            except LedgerError:
+                self._untold.appendleft(finish)
+                return
 
     def _settled(self, call: Call, place: Place, key: str, terms: Terms) -> Answer | None:
         """Return what the tool's status query says; None: it never happened. Raises EffectInDoubt."""
@@ -216,22 +254,14 @@ async def _awaited(value: Awaitable[Any]) -> Any:
 class _LedgerEffect:
     """A call whose intent is committed."""
 
-    __slots__ = ("_key", "_lease", "_tool")
+    __slots__ = ("_effects", "_key", "_tool")
 
-    def __init__(self, lease: Lease, tool: str, key: str) -> None:
-        self._lease = lease
+    def __init__(self, effects: LedgerEffects, tool: str, key: str) -> None:
+        self._effects = effects
         self._tool = tool
         self._key = key
 
     def finish(self, outcome: Outcome) -> None:
         """Commit what came of it; a call that never ended stays intended."""
-        if outcome.status is OutcomeStatus.PENDING:
-            return
-        result = outcome.result
-        self._lease.finish(
-            tool=self._tool,
-            key=self._key,
-            failed=outcome.failure is not None or outcome.status is OutcomeStatus.CANCELLED,
-            result_digest=b"" if result is None else result.digest,
-            result=None if result is None else result.data,
-        )
+        if outcome.status is not OutcomeStatus.PENDING:
+            self._effects.ended(self._tool, self._key, outcome)

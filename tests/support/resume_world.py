@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -36,7 +36,8 @@ class World:
     `asked` counts model calls by prompt, `done` changes by path and content, `called` calls that ask for one. `hold`
     maps a path (`hold_prompt` a prompt) to an event that its answer waits for, `arrived` a path to one that is set when
     somebody asks there. `fails` is how many of the next calls of a path (`GET /service` for queries; `fails_prompt`:
-    of a prompt) get status 500.
+    of a prompt) get status 500. `hold_stream` maps a prompt to an event that its streamed answer waits for after the
+    second of its four pieces.
     """
 
     def __init__(self) -> None:
@@ -49,6 +50,7 @@ class World:
         self.fails: Counter[str] = Counter()
         self.fails_prompt: Counter[str] = Counter()
         self.hold_prompt: dict[str, threading.Event] = {}
+        self.hold_stream: dict[str, threading.Event] = {}
         self._by_key: dict[tuple[str, str], bytes] = {}
         self.provider = ScriptedProvider(self._answer)
 
@@ -65,6 +67,9 @@ class World:
                 return Reply.of_json({"error": {"message": "overloaded"}}, 500)
             if prompt in self.hold_prompt:
                 hold = {-1: self.hold_prompt[prompt]}
+            if request.json.get("stream"):
+                hold = {2: self.hold_stream[prompt]} if prompt in self.hold_stream else {}
+                return Reply.of_events(streamed(f"{prompt}:{number} " for number in range(4)), hold=hold)
             return Reply.of_json(completion(f"answer {hashlib.sha256(prompt.encode()).hexdigest()[:8]}"), hold=hold)
         _, service, *rest = path.split("/")
         if request.method == "GET":
@@ -118,6 +123,21 @@ def completion(text: str) -> dict[str, Any]:
         "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
         "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
     }
+
+
+def streamed(pieces: Iterable[str]) -> bytes:
+    """Return a streamed completion of these pieces."""
+    chunks = [
+        {
+            "id": "c",
+            "object": "chat.completion.chunk",
+            "created": 1,
+            "model": "m",
+            "choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}],
+        }
+        for piece in pieces
+    ]
+    return b"".join(b"data: %s\n\n" % json.dumps(chunk).encode() for chunk in chunks) + b"data: [DONE]\n\n"
 
 
 class Scene:

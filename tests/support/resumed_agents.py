@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import ssl
 import time
@@ -243,6 +244,19 @@ def pays_twice(order: str) -> list:
     return [refund(order, 1), refund(order, 1), ask("last")]
 
 
+@replay.agent
+def insists(order: str) -> list:
+    """Tries again what the ledger could not take down."""
+    told: list = [ask("first")]
+    for _ in range(2):
+        try:
+            told.append(refund(order, 1)["number"])
+        except replay.LedgerError:
+            told.append("not now")
+            ask("when?")
+    return told
+
+
 @replay.tool(side_effect="write", idempotency_key="order")
 def slow(order: str) -> dict:
     return change("/slow", {"order": order}, order)
@@ -291,6 +305,24 @@ def shy(order: str) -> list:
         except Exception as error:
             told.append(type(error).__name__)
     return told
+
+
+@replay.tool(side_effect="write")
+def publish(text: str, idempotency_key: str = "") -> int:
+    return change("/published", {"text": text}, idempotency_key)["number"]
+
+
+@replay.agent
+def relays(prompt: str) -> list:
+    """Writes each piece of a streamed answer on as it comes."""
+    told: list = []
+    body = {"model": "m", "stream": True, "messages": [{"role": "user", "content": prompt}]}
+    with http() as client, client.stream("POST", "/v1/chat/completions", json=body) as answer:
+        for line in answer.iter_lines():
+            if line.startswith("data: {"):
+                text = json.loads(line[6:])["choices"][0]["delta"]["content"]
+                told.append([text, publish(text)])
+    return [*told, ask("last")]
 
 
 # --- approvals ---
