@@ -11,9 +11,11 @@ import threading
 from collections import deque
 from functools import cached_property
 
+from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Answer, Place
 from otel_agent_replay.errors import CrossingRefused, DamagedRecording, MissingPayload, ReplayInterrupt, TapeUnreadable
 from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun
+from otel_agent_replay.payload.codec import decode
 from otel_agent_replay.replay.tape import Entry, Tape
 from otel_agent_replay.replay.writes import (
     NOTHING_WRITTEN,
@@ -41,6 +43,7 @@ class ByArguments:
         self._recorded = recorded
         self._until = until
         self._lock = threading.Lock()
+        self._graphs: set[str] = set()  # threads of LangGraph's that have a state of this run's own
 
     @cached_property
     def _index(self) -> _Index:
@@ -55,6 +58,8 @@ class ByArguments:
 
     def answer(self, call: Call, place: Place) -> Answer | None:  # noqa: ARG002 - the protocol's
         """Return what the recording says of this call, or None. A write counts as made, whoever then answers it."""
+        if self._graphs and call.name.startswith("langgraph.") and self._is_of_own_graph(call):
+            return None
         entry = self._find(call)
         if entry is None:
             return None
@@ -67,6 +72,19 @@ class ByArguments:
     def passed(self, call: Call) -> None:
         """Somebody else answered `call`: what the recording has of it is used up, and a write counts as made."""
         self._find(call)
+
+    def goes_beyond(self, call: Call) -> None:
+        """This run makes a call that no recording answered: the state that a graph saves is its own from then on.
+
+        What a saver of LangGraph's said then of that thread is then not given again: the run's own saver knows better.
+        """
+        thread = call.attributes.get(semconv.LANGGRAPH_THREAD_ID)
+        if call.kind is Kind.CHECKPOINT and thread is not None:
+            self._graphs.add(str(thread))
+
+    def _is_of_own_graph(self, call: Call) -> bool:
+        asked = decode(call.request.data or b"{}")
+        return isinstance(asked, dict) and str(asked.get("thread_id")) in self._graphs
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return an environment variable as it was recorded; None for every other read, which time has changed."""

@@ -21,6 +21,7 @@ from otel_agent_replay.boundary.session import Answerer, Session
 from otel_agent_replay.errors import AgentReplayError, CannotJudge, FenceViolation, FingerprintChanged, ReplayInterrupt
 from otel_agent_replay.model import (
     AnswerSource,
+    Call,
     CaptureLevel,
     Kind,
     OutcomeStatus,
@@ -346,8 +347,8 @@ class ForkRoute(Protocol):
     def shares(self, playback: ContinuedPlayback) -> None:
         """Take what answers the part that is shared, before anything is asked."""
 
-    def goes_beyond(self) -> None:
-        """The fork does something that the recording does not answer."""
+    def goes_beyond(self, call: Call) -> None:
+        """The fork makes a call that the recording does not answer."""
 
     def told(self) -> Sequence[str]:
         """Return what was changed, one line each, and whether it was asked for."""
@@ -376,7 +377,7 @@ class _Going:
 
     def goes_beyond(self, crossing: Crossing) -> None:
         if self.plan is not None:
-            self.plan.goes_beyond()
+            self.plan.goes_beyond(crossing.call)
         self.own.append(own_step(crossing))
 
     def report(

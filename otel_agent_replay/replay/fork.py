@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from otel_agent_replay.boundary.request_changes import RequestRewriter
 from otel_agent_replay.boundary.session import Answerer
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.model import AnswerSource, Kind, RecordedRun
+from otel_agent_replay.model import AnswerSource, Call, Kind, RecordedRun
 from otel_agent_replay.protocols.request_edits import RequestEdits
 from otel_agent_replay.replay.by_arguments import ByArguments
 from otel_agent_replay.replay.continued import ContinuedPlayback
@@ -114,7 +114,7 @@ class PreparedFork:
         begins = [node.sequence for node in origin.nodes if node.step is not None and node.step >= plan.at]
         self._clock = clock = VirtualClock(origin, until=min(begins, default=None))
         shared = min(begins) - 1 if begins else max((node.sequence for node in origin.nodes), default=0)
-        by_arguments = ByArguments(origin, until=shared)
+        self._by_arguments = by_arguments = ByArguments(origin, until=shared)
         self.beyond: Mapping[AnswerSource, Answerer] = {
             AnswerSource.TAPE: by_arguments,
             AnswerSource.SEEDED: SeededReads(plan.seed, now_ns=clock.now_ns),
@@ -130,9 +130,10 @@ class PreparedFork:
         """Take what answers the part that is shared, before anything is asked."""
         self._results.shares(playback)
 
-    def goes_beyond(self) -> None:
-        """Let real time pass from here on: the fork does something that the recording does not answer."""
+    def goes_beyond(self, call: Call) -> None:
+        """The fork makes a call that the recording does not answer: from here on real time passes."""
         self._clock.start()
+        self._by_arguments.goes_beyond(call)
 
     def told(self) -> list[str]:
         """Return what was changed, one line each, and whether it was asked for."""

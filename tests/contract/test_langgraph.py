@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import json
 import operator
 import sqlite3
 import subprocess
@@ -626,3 +627,30 @@ def held(kind, tmp_path):
             connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall()
             for table in ("checkpoints", "writes")
         ]
+
+
+@pytest.mark.parametrize("kind", SAVERS)
+def test_a_fork_goes_on_with_what_its_own_graph_saved(kind, runtime, tmp_path):
+    """A second turn of the thread begins with the fork's first one, not with what the recording had saved by then."""
+    opened = opener(kind, str(tmp_path / "states.sqlite"))
+    run = looking([], "async")
+
+    @replay.agent(name="talk")
+    async def talk(order):
+        async with opened() as saver:
+            await run(kind, saver, {"log": [order]}, AT)
+            return await run(kind, saver, {"log": ["more"]}, AT)
+
+    def agent(order):
+        return asyncio.run(talk(order))
+
+    origin = recorded(runtime, agent)
+    first = next(node.step for node in origin.nodes if node.name == "look")
+    plan = ForkPlan.from_arguments(first, results=[f'{first}="edited"'], read=str)
+    fork, report, error = forked(runtime, origin, plan, agent)
+    assert error is None
+    output = next(node.outcome.result.digest for node in fork.nodes if node.kind is Kind.RUN)
+    log = json.loads(fork.payload(output))
+    assert log[:2] == ["17", "edited"]
+    assert log[6] == "more"
+    assert len(log) == 12

@@ -73,7 +73,8 @@ def _note_use(saver: Any, thread_id: str, here: tuple[Session, Place]) -> None:
 def lives_here(saver: Any) -> bool:
     """Whether all that a saver holds is lost with this process, so that a replay may write into it."""
     module = sys.modules.get("langgraph.checkpoint.memory")
-    return module is not None and isinstance(saver, module.InMemorySaver) and type(saver.storage) is defaultdict
+    in_memory = getattr(module, "InMemorySaver", None)  # another thread may be importing it just now
+    return in_memory is not None and isinstance(saver, in_memory) and type(saver.storage) is defaultdict
 
 
 def saver_of_replay(session: Session) -> Any:
