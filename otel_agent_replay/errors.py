@@ -38,6 +38,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, ClassVar
 
 
@@ -309,22 +310,29 @@ class TapeUnreadable(ReplayInterrupt):
 class FenceViolation(ReplayInterrupt):
     """The code tried to leave the process during a replay.
 
-    `attempt` says what (`connect to 10.0.0.1:443`), `location` is `file:line` of the application's call.
+    `attempt` says what (`connect to 10.0.0.1:443`), `location` is `file:line` of the application's call, `path` the
+    file that would have been changed ("": none).
     """
 
     code = "fence"
 
-    def __init__(self, attempt: str, location: str, fence: str) -> None:
+    def __init__(self, attempt: str, location: str, fence: str, path: str = "") -> None:
         self.attempt = attempt
         self.location = location
         self.fence = fence
+        self.path = path
+        why = (
+            f"a replay changes no file. Allow it with `--allow-write {PurePath(path).parent}`"
+            if path
+            else "a replay is offline. Allow it with `--allow HOST:PORT` where that is an endpoint it may reach"
+        )
         super().__init__(
-            f"{attempt} at {location} was refused by the {fence} fence: an exact replay is offline. Declare the call "
-            "as a tool (`@replay.tool`) so that it is recorded, or allow it by name (--allow, --allow-write)"
+            f"{attempt} at {location} was refused by the {fence} fence: {why}, or declare the call as a tool "
+            "(`@replay.tool`) so that it is recorded"
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (type(self), (self.attempt, self.location, self.fence))
+        return (type(self), (self.attempt, self.location, self.fence, self.path))
 
 
 class CrossingRefused(ReplayInterrupt):

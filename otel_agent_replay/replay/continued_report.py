@@ -59,8 +59,8 @@ class ContinuedReport:
     recording's (answered from it, or skipped), `steps_live` is how many came after; `steps` says of each what became of
     it. `entered` is `jump` (at the checkpoint `entered_name`, step `entered_step`; of LangGraph's: its id `entered_id`)
     or `fast-forward`, by exact replay from the beginning; `not_jumped` then says why. `reason` says why it is not
-    finished, `code` is the stable code of that. `changes` are a fork's, one line each. `child_exit` is the process's
-    exit status.
+    finished, `code` is the stable code of that. `changes` are a fork's, one line each; `refusals` is what its fence
+    refused, with file and line. `child_exit` is the process's exit status.
     """
 
     status: ContinuedStatus
@@ -81,6 +81,7 @@ class ContinuedReport:
     not_jumped: str = ""
     changes: tuple[str, ...] = ()
     fences: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
     child_exit: int | None = None
     steps: tuple[ToldStep, ...] = ()
 

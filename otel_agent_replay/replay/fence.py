@@ -61,7 +61,8 @@ class Attempt:
 class Fence:
     """One fence. `allow` are `host:port` or `unix:/path` that may be reached, looked up when it is made.
 
-    `refused` is told of each violation. `files` says which files may be changed; None: all of them.
+    `refused` is told of each violation. `files` says which files may be changed; None: all of them. `licensed` says of
+    the code that runs now whether it may reach what is allowed; None: all may.
     """
 
     def __init__(
@@ -70,7 +71,9 @@ class Fence:
         allow: Sequence[str] | Endpoints = (),
         files: FileFence | None = None,
         refused: Callable[[FenceViolation], None] | None = None,
+        licensed: Callable[[], bool] | None = None,
     ) -> None:
+        self.licensed = licensed
         self.attempts: list[Attempt] = []
         self.refused = refused
         self.files = files
@@ -117,7 +120,7 @@ class Fence:
             if event in file_fence.EVENTS:
                 write = file_fence.EVENTS[event](self.files, args)
                 if write is not None:
-                    self._refuse(write.what, cache=write.cache)
+                    self._refuse(write.what, path=write.path, cache=write.cache)
             else:
                 self._check_database(self.files, args[0])
 
@@ -128,8 +131,8 @@ class Fence:
         if name is None or write is None:
             return
         if not os.path.exists(name) or not getattr(self._opening, "guarded", False):  # noqa: PTH110
-            self._refuse(write.what, cache=write.cache)
-        self._opening.name = write.what.partition(" ")[2]
+            self._refuse(write.what, path=write.path, cache=write.cache)
+        self._opening.name = write.path
 
     def connected(self, connect: Callable[..., Any], args: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Return an SQLite connection that `connect` makes, one that only reads where the file may not be changed."""
@@ -141,17 +144,17 @@ class Fence:
         finally:
             opening.guarded = False
         if name is not None:
-            file_fence.guard_database(connection, lambda what: self._refuse(f"{what} {name}"))
+            file_fence.guard_database(connection, lambda what: self._refuse(f"{what} {name}", path=name))
         return connection
 
-    def _refuse(self, attempt: str, *, cache: bool = False) -> None:
+    def _refuse(self, attempt: str, *, path: str = "", cache: bool = False) -> None:
         attempt = attempt if len(attempt) <= _LONGEST_ATTEMPT else attempt[: _LONGEST_ATTEMPT - 3] + "..."
         frame = sys._getframe(1)
         location = _location(frame)
         in_run = not cache and active_for_call(opens=False) is not None and not _is_curiosity(frame)
         if len(self.attempts) < _MOST_ATTEMPTS:
             self.attempts.append(Attempt(attempt, location, in_run))
-        violation = FenceViolation(attempt, location, NAME)
+        violation = FenceViolation(attempt, location, NAME, path)
         if not in_run:
             raise PermissionError(errno.EPERM, str(violation))
         if self.refused is not None:
@@ -161,7 +164,9 @@ class Fence:
     def connect(self, args: tuple[Any, ...], verb: str = "connect to") -> str | None:
         """A socket reaches out, or sends without being connected."""
         address = args[1]
-        if address is None or self.endpoints.allows(address) or _is_socketpair():
+        if address is None or _is_socketpair():
+            return None
+        if self.endpoints.allows(address) and (self.licensed is None or self.licensed()):
             return None
         return f"{verb} {shown(address)}"
 

@@ -23,9 +23,10 @@ _CACHES = frozenset(("__pycache__", ".cache", "Caches"))  # folders of what can 
 
 
 class Write(NamedTuple):
-    """A change to a file that is not allowed: what, and whether it is only to a cache, which its writer can miss."""
+    """A change to a file that is not allowed: what, of which, and whether it is a cache, which its writer can miss."""
 
     what: str
+    path: str
     cache: bool
 
 
@@ -70,7 +71,8 @@ class FileFence:
         name = os.fsdecode(path)  # type: ignore[arg-type]  # `is_open` takes what is no path
         real = os.path.realpath(name)
         cache = real.startswith(self._caches) or not _CACHES.isdisjoint(Path(real).parts)
-        return Write(f"{verb} {os.path.abspath(name)}", cache)
+        path = os.path.abspath(name)
+        return Write(f"{verb} {path}", path, cache)
 
 
 def _below(path: object, folder: object) -> object:
@@ -126,6 +128,8 @@ EVENTS: dict[str, Callable[[FileFence, tuple[Any, ...]], Write | None]] = {
 _READING = frozenset((20, 21, 31, 33))  # SQLITE_READ, SELECT, FUNCTION, RECURSIVE
 _TRANSACTIONS = frozenset((22, 32))  # TRANSACTION, SAVEPOINT
 _PRAGMA, _ATTACH, _DETACH = 19, 24, 25
+_CREATES = frozenset((1, 2))  # CREATE INDEX, TABLE
+_INSERT, _CATALOG = 18, frozenset(("sqlite_master", "sqlite_schema"))
 _OK, _DENY = 0, 1
 
 
@@ -146,13 +150,35 @@ def database_file(database: object) -> str | None:
 
 
 def guard_database(connection: Any, refuse: Callable[[str], None]) -> None:
-    """Let `connection` only read. `refuse(what)` is told of a statement that would change a file; it may raise."""
+    """Let `connection` only read. `refuse(what)` is told of a statement that would change a file; it may raise.
+
+    What a client says at its start to have what is there already (`CREATE TABLE IF NOT EXISTS`, its journal's mode)
+    changes nothing.
+    """
+    there, mode = _already_there(connection)
 
     def authorize(action: int, first: str | None, second: str | None, schema: str | None, _inner: str | None) -> int:
         reads = action in _READING or action in _TRANSACTIONS or action == _DETACH or schema == "temp"
         if reads or (action == _PRAGMA and second is None) or (action == _ATTACH and database_file(first) is None):
             return _OK
+        if action == _PRAGMA and first == "journal_mode" and str(second).lower() == mode:
+            return _OK
+        # SQLite asks for a place in its catalog first, then for the name: without the second nothing is created.
+        if (action == _INSERT and first in _CATALOG) or (action in _CREATES and first in there):
+            return _OK
         refuse("change the database" if first is None else f"change {first} in the database")
         return _DENY
 
     connection.set_authorizer(authorize)
+
+
+def _already_there(connection: Any) -> tuple[frozenset[str], str]:
+    """Return the names of a database's tables and indexes, and its journal's mode; none where it cannot be read."""
+    import sqlite3
+
+    try:
+        ask = sqlite3.Connection.execute
+        names = frozenset(str(row[0]) for row in ask(connection, "SELECT name FROM sqlite_master").fetchall())
+        return names, str(ask(connection, "PRAGMA journal_mode").fetchone()[0]).lower()
+    except sqlite3.Error:
+        return frozenset(), ""

@@ -118,7 +118,7 @@ class _Reporter:
         try:
             report = self.runs.report()
             if self._walls is not None:
-                report = replace(report, fences=self._walls.standing())
+                report = replace(report, fences=self._walls.standing(), refusals=self._walls.refusals())
             report.write(self._path)
         except OSError as error:
             sys.stderr.write(f"agent-replay: the report could not be written to {self._path}: {error}\n")

@@ -48,14 +48,17 @@ class WallSettings(Protocol):
 
 
 class Walls:
-    """The walls of this process. Made before anything else of a replay is, and put up as the last of it."""
+    """The walls of this process. Made before anything else of a replay is, and put up as the last of it.
 
-    def __init__(self, settings: WallSettings) -> None:
+    `licensed`, if given, says of the code that runs now whether it may reach what was declared (see `fence`).
+    """
+
+    def __init__(self, settings: WallSettings, *, licensed: Callable[[], bool] | None = None) -> None:
         self._settings = settings
         if settings.lake.is_dir():  # the replay's own record goes there, and walls stand around folders that exist
             (settings.lake / "journal").mkdir(mode=0o700, exist_ok=True)
         self._folders = writable(settings)
-        self._fence = Fence(allow=self._endpoints(), files=FileFence(self._folders))
+        self._fence = Fence(allow=self._endpoints(), files=FileFence(self._folders), licensed=licensed)
         self._sealed = False  # whether the kernel's fence stands
         self._kernel: list[str] = []  # the walls of the kernel that stand
         self._missing: list[str] = []  # those that do not, and why
@@ -119,6 +122,10 @@ class Walls:
         """Return the walls that stand, and those that were wanted and do not."""
         first = in_process.NAME if self._kernel else f"{in_process.NAME} only"
         return (first, *self._kernel, *self._missing)
+
+    def refusals(self) -> tuple[str, ...]:
+        """Return what the fence refused, one text each with file and line."""
+        return tuple(f"{one.what} at {one.location}" for one in self._fence.attempts)
 
     def told_in(self, verdict: ReplayVerdict) -> ReplayVerdict:
         """Return the verdict with the walls that stood and what they refused."""

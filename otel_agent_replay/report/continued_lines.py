@@ -10,6 +10,7 @@ from otel_agent_replay.replay.continued_report import JUMP, ContinuedReport, Con
 from otel_agent_replay.replay.told_steps import How
 from otel_agent_replay.report.terminal import BAD, GOOD, QUIET, STRONG, line
 
+_MOST_REFUSED = 10
 _MOST_RANGES = 20  # of steps that are told in one line
 _WORDS = {
     ContinuedStatus.FINISHED: "Finished",
@@ -37,15 +38,19 @@ def _lines(report: ContinuedReport) -> Iterator[Text]:
     yield line((continued_sentence(report), STRONG if report.status is ContinuedStatus.WAITING else style))
     for text in report.reason.splitlines():
         yield line(f"  {text}")
-    if report.mode == "fork":
+    if report.mode == "fork" and report.run_id != report.origin_run_id:
         for change in report.changes:
             yield line(f"  changed: {change}")
         yield line((f"  {_entrance(report)}", QUIET))
         yield from _steps(report)
         yield line((f"  fork {report.run_id} of run {report.origin_run_id}", QUIET))
         yield line((f"  compare them: agent-replay diff {report.origin_run_id} {report.run_id}", QUIET))
-    else:
+    else:  # resumed, or a fork that never was
         yield line((f"  run {report.run_id}", QUIET))
+    for attempt in report.refusals[:_MOST_REFUSED]:
+        yield line((f"  refused: {attempt}", QUIET))
+    if len(report.refusals) > _MOST_REFUSED:
+        yield line((f"  ... and {len(report.refusals) - _MOST_REFUSED} more", QUIET))
     if report.fences:
         yield line((f"  fences: {', '.join(report.fences)}", QUIET))
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import operator
+import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from typing import Annotated, TypedDict
 
 import pytest
@@ -340,6 +343,59 @@ def test_a_killed_graph_is_resumed(tmp_path, saver):
     found = ours.checkpoints(script.load(run))
     assert [one.graph_step for one in found] == [-1, 0, 1, 2, 3, 4, 5]
     assert len({one.checkpoint_id for one in found}) == 7
+
+
+TURNS = STEPS.replace(
+    """    return five().compile(checkpointer=KEPT).invoke({"log": ["q"]}, CONFIG, durability="sync")["log"]
+""",
+    """    graph = five().compile(checkpointer=KEPT)
+    first = name("q")
+    if first == "edited":  # only the service's own saver can say this
+        assert not graph.get_state({"configurable": {"thread_id": "never asked for"}}).values
+    graph.invoke({"log": [first]}, CONFIG, durability="sync")
+    return graph.invoke({"log": ["more"]}, CONFIG, durability="sync")["log"]
+""",
+).replace("KEPT = saver()", "KEPT = saver()\n\n@replay.tool(side_effect='read')\ndef name(text):\n    return text\n")
+
+
+@pytest.mark.parametrize("isolated", [False, True], ids=["in process", "isolated"])
+def test_a_fork_reads_a_lasting_saver_and_changes_none_of_it(tmp_path, isolated):
+    """The fence lets the saver say again what is there already, and read; where its file is missing, it is named.
+
+    Under the kernel's walls SQLite cannot even read its journal of this mode: the folder is to be allowed.
+    """
+    from otel_agent_replay.replay import isolation
+
+    if isolated and isolation.why_not():
+        pytest.skip(isolation.why_not())
+    (tmp_path / "states").mkdir()
+    states = tmp_path / "states" / "kept.sqlite"
+    script = Script(tmp_path, TURNS, DONE=os.devnull, STATES=str(states))
+    script.run()
+    script.seal()
+    (run,) = script.runs()
+    before = dump(states)
+    wall = ["--isolate", "--allow-write", str(states.parent)] if isolated else []
+    command = [sys.executable, "-m", "otel_agent_replay", "fork", "--lake", str(script.lake), run.run_id.hex()]
+    asked = {"env": script.environment, "cwd": tmp_path, "capture_output": True, "text": True}
+    words = [*command, "--at", "1", "--tool-result", '1="edited"', *wall, "--", *script.argv]
+    ended = subprocess.run(words, check=False, **asked)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    first, *_, last = json.loads(ended.stdout.splitlines()[0])
+    assert (first, last) == ("edited", "e")
+    assert dump(states) == before
+    if not isolated:
+        states.rename(tmp_path / "elsewhere.sqlite")
+        ended = subprocess.run(words, check=False, **asked)
+        assert ended.returncode == 125
+        assert f"refused: write {states}" in ended.stdout
+        assert f"--allow-write {states.parent}" in ended.stderr
+
+
+def dump(database):
+    """Return all that a database holds."""
+    with closing(sqlite3.connect(database)) as connection:
+        return list(connection.iterdump())
 
 
 def test_a_place_where_nothing_was_saved_is_refused(talks):

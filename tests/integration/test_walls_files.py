@@ -158,6 +158,7 @@ def test_what_is_allowed_works_without_a_word(tmp_path, folders):
             answer = known.execute("select answer from known").fetchone()
             known.execute("create temp table t (a)"); known.execute("insert into t values (1)")
             known.execute("pragma user_version").fetchone()
+            known.executescript("pragma journal_mode = delete; create table if not exists known (answer);")
         fence.lift()
         print(json.dumps([read, answer, [a.what for a in fence.attempts]]))
         """,
@@ -168,7 +169,15 @@ def test_what_is_allowed_works_without_a_word(tmp_path, folders):
 
 @pytest.mark.parametrize(
     "statement",
-    ["insert into known values (43)", "drop table known", "create table other (a)", "pragma user_version = 7"],
+    [
+        "insert into known values (43)",
+        "drop table known",
+        "create table other (a)",
+        "create index quick on known (answer)",
+        "alter table known add column more",
+        "pragma user_version = 7",
+        "pragma journal_mode = wal",
+    ],
 )
 def test_a_known_database_is_read_only(tmp_path, folders, statement):
     """A statement that would change a database stops the run, though SQLite hides the reason from the code."""
