@@ -15,7 +15,7 @@ from otel_agent_replay.cli.output import USAGE, complain, emit_json, on_terminal
 from otel_agent_replay.cli.reading import open_lake
 
 _EPILOG = """\b
-Views: runs spans steps model_calls messages tool_calls retrievals decisions approvals
+Views: runs lineage spans steps model_calls messages tool_calls retrievals decisions approvals
 checkpoints clock_reads random_draws payloads effects losses labels
 
 \b

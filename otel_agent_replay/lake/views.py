@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 VIEWS = (
     "runs",
+    "lineage",
     "spans",
     "steps",
     "model_calls",

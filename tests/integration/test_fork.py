@@ -18,6 +18,7 @@ from otel_agent_replay.cli.main import main
 from otel_agent_replay.errors import CannotJudge, ConfigurationError, CrossingRefused
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.lake.views import connect
 from otel_agent_replay.model import AnswerSource, Kind
 from otel_agent_replay.replay.fork import ForkPlan, PreparedFork
 from otel_agent_replay.replay.runs import ReplayRuns
@@ -70,6 +71,31 @@ def test_a_fork_shares_its_prefix_and_copies_nothing(runtime, world):
     )
     assert told.exit_code == 1
     assert "departs from A at step 16" in told.output
+
+
+def test_the_view_lineage_shows_a_fork_whole_without_a_copy(runtime, world):
+    """Joined by whose rows they are, a fork's own and its origins' make up the whole run, also of a fork of a fork."""
+    origin = recorded(runtime)
+    fork, _, _ = forked(runtime, origin, ForkPlan.from_arguments(16, settings=["model=new"], read=str))
+    again, _, _ = forked(runtime, fork, ForkPlan.from_arguments(18, settings=["model=newer"], read=str))
+    runtime.journal.rotate()
+    seal(runtime.settings.lake)
+    with connect(runtime.settings.lake) as sql:
+
+        def steps(run, view):
+            return sql.execute(
+                f"""
+                SELECT step, recorded_in FROM lineage
+                JOIN {view} AS told ON told.run_id = recorded_in AND (before_step IS NULL OR step < before_step)
+                WHERE lineage.run_id = ? ORDER BY step
+                """,
+                [run.run.run_id.hex()],
+            ).fetchall()
+
+        ids = [run.run.run_id.hex() for run in (origin, fork, again)]
+        assert steps(origin, "steps") == [(step, ids[0]) for step in range(1, 21)]
+        assert steps(again, "steps") == [(step, ids[(step >= 16) + (step >= 18)]) for step in range(1, 21)]
+        assert steps(again, "checkpoints") == [(5, ids[0]), (10, ids[0]), (15, ids[0]), (20, ids[2])]
 
 
 def test_a_tools_result_is_edited_and_what_follows_is_live(runtime, world):
