@@ -89,7 +89,7 @@ def test_a_result_that_comes_while_the_database_is_away_is_the_agents_all_the_sa
 
 
 def test_a_call_that_the_ledger_cannot_take_down_is_not_made_and_the_agent_is_told(theatre, world, server):
-    """No intent, no call: the agent gets a LedgerError, which is on record, and may try again; a replay meets it too."""
+    """No intent, no call: the agent gets a LedgerError, which is on record, and may try again; a replay too."""
     for prompt in ("first", "when?"):
         world.hold_prompt[prompt] = threading.Event()
     scene = theatre.start("insists", "x")
