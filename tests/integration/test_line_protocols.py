@@ -110,6 +110,17 @@ def test_each_call_is_a_model_exchange_with_its_facts(recorded):
     ]  # fmt: skip
 
 
+def test_what_was_said_can_be_queried(recorded):
+    """The view of messages has what each answer said, put together from its lines."""
+    script, run = recorded
+    one = f"run_id = '{run.run.run_id.hex()}'"
+    query = f"SELECT text FROM messages WHERE {one} AND direction = 'output' ORDER BY step"
+    asked = CliRunner().invoke(main, ["sql", "--lake", str(script.lake), "--json", query])
+    assert [row["text"] for row in json.loads(asked.stdout)] == [
+        "Ich schaue \U0001f44b", "in Paris", "\u00e0 Paris", "it is there",
+    ]  # fmt: skip
+
+
 def test_the_run_replays_exactly_without_its_server(recorded):
     """Every line comes back as it came, also where a piece ends within a character."""
     script, run = recorded

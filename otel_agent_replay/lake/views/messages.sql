@@ -39,22 +39,48 @@ refers AS (
 answers AS (
     SELECT pack, number, raw,
         CASE
-            WHEN raw LIKE '{%' THEN coalesce(
-                try(raw ->> '$.choices[0].message.content'),
+            WHEN raw LIKE '{%' AND json_valid(raw) THEN coalesce(
+                raw ->> '$.choices[0].message.content',
+                raw ->> '$.choices[0].text',
+                raw ->> '$.completion',
+                CASE json_type(raw, '$.message.content') WHEN 'VARCHAR' THEN raw ->> '$.message.content' END,
+                CASE json_type(raw, '$.response') WHEN 'VARCHAR' THEN raw ->> '$.response' END,
+                CASE WHEN json_exists(raw, '$.generation_id') THEN raw ->> '$.text' END,
                 nullif(array_to_string(
                     list_filter(
-                        list_concat(try(raw ->> '$.content[*].text'), try(raw ->> '$.output[*].content[*].text')),
+                        flatten([
+                            raw ->> '$.content[*].text',
+                            raw ->> '$.output[*].content[*].text',
+                            raw ->> '$.message.content[*].text'
+                        ]),
                         lambda part: part IS NOT NULL
                     ),
                     ''
                 ), '')
             )
+            WHEN raw LIKE '{%' THEN array_to_string(
+                [
+                    CASE
+                        WHEN json_exists(event, '$.event_type') THEN CASE event ->> '$.event_type'
+                            WHEN 'text-generation' THEN event ->> '$.text'
+                            ELSE ''
+                        END
+                        ELSE coalesce(event ->> '$.message.content', event ->> '$.response', '')
+                    END
+                    for event in [try_cast(line AS JSON) for line in string_split(raw, chr(10)) if line LIKE '{%']
+                ],
+                ''
+            )
             ELSE array_to_string(
                 [
                     coalesce(
                         event ->> '$.choices[0].delta.content',
+                        event ->> '$.choices[0].text',
+                        event ->> '$.completion',
+                        CASE json_type(event, '$.value') WHEN 'VARCHAR' THEN event ->> '$.value' END,
                         CASE event ->> '$.type'
                             WHEN 'response.output_text.delta' THEN event ->> '$.delta'
+                            WHEN 'content-delta' THEN event ->> '$.delta.message.content.text'
                             ELSE event ->> '$.delta.text'
                         END,
                         ''
@@ -96,7 +122,10 @@ SELECT
     0 AS position,
     'assistant' AS role,
     answers.text,
-    try(answers.raw -> '$.choices[0].message.tool_calls') AS tool_calls,
+    coalesce(
+        try(answers.raw -> '$.choices[0].message.tool_calls'),
+        try(answers.raw -> '$.message.tool_calls')
+    ) AS tool_calls,
     answers.raw,
     coalesce(span.response_model, span.request_model) AS model,
     span.agent,
