@@ -33,9 +33,9 @@ class BodyRules:
         self._key = key
 
     @staticmethod
-    def needs_reading(media_type: str) -> bool:
+    def needs_reading(media_type: str, data: bytes) -> bool:
         """Return whether such a body needs more than the search for credentials, rules apart: a form or a stream."""
-        return media_type.startswith((*STREAM_TYPES, _FORM))
+        return media_type.startswith((*STREAM_TYPES, _FORM)) or stream_text.is_array_stream(data)
 
     def edits(self, data: bytes, media_type: str, find: Find, *, typed: bool) -> list[Edit]:
         """Return the edits of one pass; `find` gives the ranges of credentials in any bytes."""
@@ -45,6 +45,9 @@ class BodyRules:
             return _edits(data, self._in_stream, find) if needed else []
         if essence == _FORM:
             return _edits(data, self._in_form, find)
+        is_array = stream_text.is_array_stream(data)
+        if is_array and (self._rules or any(find(text) for text in stream_text.rough(data))):
+            return _edits(data, self._in_array, find)
         if not self._rules:
             return []
         if essence.endswith(("/json", "+json")):
@@ -90,6 +93,16 @@ class BodyRules:
                 return  # what the events spell out is looked at in the next pass, with these changes made
         for spelled in stream_text.spelled(text):
             yield from self._in_spelled(spelled, text, find)
+
+    def _in_array(self, text: str, find: Find) -> Iterator[_Change]:
+        """Return what is to change in a stream that is one JSON array: in its values, else in what they spell out."""
+        changed = False
+        for change in self._in_json(text):
+            changed = changed or text[change[0] : change[1]] != change[2]
+            yield change
+        if not changed:
+            for spelled in stream_text.spelled(text, stream_text.array_elements(text)):
+                yield from self._in_spelled(spelled, text, find)
 
     def _in_spelled(self, spelled: stream_text.Spelled, text: str, find: Find) -> Iterator[_Change]:
         meaning = spelled.meaning

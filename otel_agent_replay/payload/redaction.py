@@ -278,7 +278,7 @@ class Redaction:
 
     def body(self, data: bytes, media_type: str) -> bytes:
         """Return a decoded body with everything masked that must be: the same object when nothing is."""
-        if self._is_innocent(data) and not self._body_rules.needs_reading(media_type):
+        if self._is_innocent(data) and not self._body_rules.needs_reading(media_type, data):
             return data
         return self._redacted(data, media_type, [], typed=False)[0]
 
@@ -316,7 +316,7 @@ class Redaction:
 
     def _redacted(self, data: bytes, media_type: str, cuts: list[int], *, typed: bool) -> tuple[bytes, list[int]]:
         """Mask until nothing more is found: what is masked can bring to light what stood around it."""
-        reads = not self._only_credentials or self._body_rules.needs_reading(media_type)
+        reads = not self._only_credentials or self._body_rules.needs_reading(media_type, data)
         for _ in range(_MOST_PASSES):
             spans = self._spans(data)
             if not spans and not reads:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import bisect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from otel_agent_replay.payload.json_text import places, unescaped, walk
@@ -82,10 +82,22 @@ class Spelled:
         return found
 
 
-def spelled(text: str) -> list[Spelled]:
-    """Return the texts that the events of a stream spell out in more than one piece."""
+def is_array_stream(data: bytes) -> bool:
+    """Return whether a JSON body is Gemini's stream without events: an array of answers, each a piece of the text."""
+    return data[:1] == b"[" and b'"candidates"' in data[:256]
+
+
+def array_elements(text: str) -> Iterator[tuple[int, int]]:
+    """Yield the range of each object in a JSON array."""
+    for found in walk(text):
+        if found.kind == "container" and len(found.path) == 1:
+            yield found.start, found.end
+
+
+def spelled(text: str, ranges: Iterable[tuple[int, int]] | None = None) -> list[Spelled]:
+    """Return the texts that the events of a stream, or the objects at `ranges`, spell out in more than one piece."""
     texts: dict[tuple[object, ...], Spelled] = {}
-    for start, end in data_lines(text):
+    for start, end in data_lines(text) if ranges is None else ranges:
         if text[start] != "{":
             continue
         pieces: list[tuple[tuple[str | int, ...], int, str]] = []

@@ -194,6 +194,28 @@ def test_a_gemini_call_replays_in_every_form(name):
         assert call(provider.url) == live
 
 
+@pytest.mark.parametrize("name", ["events", "array"])
+def test_a_secret_over_two_pieces_of_gemini_is_masked(name):
+    """A key that the model spells in two pieces is masked in both forms of its stream, which stay what they are."""
+    pieces = [
+        {"candidates": [{"content": {"parts": [{"text": text}]}}]} for text in (SECRET[:9], SECRET[9:] + " is it")
+    ]
+    framed_as = {
+        "events": Reply.of_events(b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in pieces)),
+        "array": Reply(json.dumps(pieces, indent=2).encode(), framing="chunked", cuts=[60, 140, 200]),
+    }
+    with ScriptedProvider([framed_as[name]]) as provider, recording() as observer, httpx.Client() as client:
+        with client.stream("POST", provider.url + GEMINI[name][0], json=CONTENTS) as response:
+            live = list(response.iter_bytes())
+    (exchange,) = observer.exchanges
+    kept = exchange.outcome.result
+    folded = PROTOCOLS["google.generate_content"].fold(kept.data, kept.media_type, 200)
+    assert folded.text.endswith(" is it")
+    assert SECRET not in folded.text
+    assert SECRET[9:].encode() not in kept.data
+    assert len(exchange.outcome.chunks) == len(live)
+
+
 @pytest.fixture(params=CLIENTS)
 def client(request):
     return client_of(request.param)
