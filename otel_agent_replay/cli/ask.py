@@ -12,6 +12,7 @@ from otel_agent_replay.cli.candidate_options import (
     candidate_options,
     enter_asking,
     environment_of,
+    redaction_at,
 )
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import CANNOT_JUDGE, emit_json, remark
@@ -78,7 +79,9 @@ def ask(
     environment = environment_of(env_file, *lanes.values())
     questions = {name: candidate.question(asked_step, environment) for name, candidate in lanes.items()}
     enter_asking(lake, "ask", lanes, [run, "--step", str(step)], run_id=asked_step.run_id, url=asked_step.url)
-    came = ask_repeatedly(questions, repeat, parallel=parallel, patience=Patience(answer_s=timeout))
+    came = ask_repeatedly(
+        questions, repeat, parallel=parallel, patience=Patience(answer_s=timeout), redaction=redaction_at(lake)
+    )
     recorded = recorded_action(asked_step)
     actions = {name: asked_actions(lanes[name], questions[name], found) for name, found in came.items()}
     groups = {name: distinct_actions(recorded, found) for name, found in actions.items()}

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
+    from otel_agent_replay.payload.redaction import Redaction
     from otel_agent_replay.replay.ask.candidate import Candidate
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -52,6 +53,14 @@ def environment_of(env_file: Path | None, *candidates: Candidate) -> dict[str, s
     return {**variables(names), **(read_env_file(env_file) if env_file is not None else {})}
 
 
+def redaction_at(lake: Path) -> Redaction:
+    """Return the redaction that recordings of this lake pass."""
+    from otel_agent_replay.export.rules_file import redaction_of
+    from otel_agent_replay.settings import Settings
+
+    return redaction_of(Settings.load({"lake": lake}))
+
+
 def enter_asking(
     lake: Path,
     action: str,
@@ -67,10 +76,8 @@ def enter_asking(
 
     `url` is where they went when they were recorded, `endpoints` (`host:port`) are others that they go to.
     """
-    from otel_agent_replay.export.rules_file import redaction_of
     from otel_agent_replay.replay.ask.destination import shown_endpoint
     from otel_agent_replay.replay.audit import enter
-    from otel_agent_replay.settings import Settings
 
     told = {shown_endpoint(candidate.base_url or url) for candidate in candidates.values() if candidate.base_url or url}
     keys = {candidate.key_variable for candidate in candidates.values() if candidate.key_variable}
@@ -81,7 +88,7 @@ def enter_asking(
         mode=action,
         command=["agent-replay", action, *arguments],
         allowed={"endpoints": sorted(told | set(endpoints)), "identity": sorted(keys)},
-        redaction=redaction_of(Settings.load({"lake": lake})),
+        redaction=redaction_at(lake),
         candidates={name: candidate.to_json() for name, candidate in candidates.items()},
         **more,
     )

@@ -21,11 +21,10 @@ _TERMINAL_S, _FILE_S = 0.2, 10.0
 
 
 class ProgressLine:
-    """Says how many of `total` questions are done, what was spent beyond `spent_usd`, and how long it may take."""
+    """Says how many of `total` questions are done, what was spent over all goes, and how long it may take."""
 
-    def __init__(self, total: int, spent_usd: float) -> None:
+    def __init__(self, total: int) -> None:
         self._total = total
-        self._before_usd = spent_usd
         self._on_terminal = sys.stderr.isatty()
         self._began = self._told = time.monotonic()
         self._written = 0

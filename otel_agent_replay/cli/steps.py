@@ -14,6 +14,7 @@ from otel_agent_replay.cli.candidate_options import (
     candidate_options,
     enter_asking,
     environment_of,
+    redaction_at,
 )
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import remark
@@ -107,8 +108,8 @@ def steps(
     if out is None and not only_plan:
         raise click.UsageError("say where the answers are kept: --out FILE (or --plan, which asks nothing)")
     from otel_agent_replay.replay.ask.client import Patience
-    from otel_agent_replay.replay.ask.pace import parse_rate
-    from otel_agent_replay.replay.ask.screen import BASELINE, CANDIDATE, Limits
+    from otel_agent_replay.replay.ask.pace import Limits, parse_rate
+    from otel_agent_replay.replay.ask.works import BASELINE, CANDIDATE
 
     lanes = {CANDIDATE: candidate_of(candidate, settings)}
     if baseline:
@@ -168,7 +169,6 @@ def _ask(
 
     todo = planned(lake, [run_id for run_id, _ in results.runs()], lanes, limits.repeats)
     checked(todo, has_budget=limits.usd is not None)
-    before = results.spent()
     left = todo.questions - results.settled(tuple(lanes), limits.repeats, again=limits.again)
     if left <= 0:
         return ""
@@ -177,7 +177,7 @@ def _ask(
     enter_asking(
         lake.root, "steps", lanes, ["--out", str(out)], endpoints=_endpoints(todo), runs=todo.runs, questions=left
     )
-    line = ProgressLine(left, before.usd)
+    line = ProgressLine(left)
     with Interrupt() as interrupt:
         try:
             return screen(
@@ -186,6 +186,7 @@ def _ask(
                 lanes,
                 limits,
                 environment=environment,
+                redaction=redaction_at(lake.root),
                 tell=line.tell,
                 stopping=interrupt.asked,
             )

@@ -407,6 +407,27 @@ def test_a_key_that_the_provider_repeats_is_kept_nowhere(lake, tmp_path):
     assert kept == [tmp_path / "keys"]
 
 
+def test_answers_pass_the_redaction_of_the_recording(lake, tmp_path, monkeypatch):
+    """What a rule masks in recordings is masked in new answers too: it is kept nowhere, and is no difference."""
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps([{"action": "mask", "pattern": "card [0-9]{4}"}]))
+    monkeypatch.setenv("AGENT_REPLAY_REDACTION", str(rules))
+    found, _, _ = screened(lake, tmp_path / "out", {question(0, 2): "Your card 4711 is fine."})
+    assert found["lanes"]["candidate"]["in_sight"]["other_words"] == 1
+    assert b"4711" not in (tmp_path / "out").read_bytes()
+    masked = lake_of(tmp_path / "masked", [asked_run(0, ["Your [masked]* is fine."])])
+    found, _, _ = screened(masked, tmp_path / "two", {question(0, 0): "Your card 4711 is fine."})
+    assert found["lanes"]["candidate"]["matches"] == {"same": 1}
+
+
+def test_a_rate_loses_no_question(lake, tmp_path):
+    """With a rate every question is asked once, also when nothing is under way between two turns."""
+    found, model, done = screened(lake, tmp_path / "out", {}, "--rate", "100/s", "--parallel", 3)
+    assert done.exit_code == 0
+    assert sorted(content for _, content in model.asked) == sorted(RECORDED)
+    assert found["steps"] == 12
+
+
 def test_one_interrupt_lets_the_answers_under_way_come(lake, tmp_path):
     """After Ctrl-C nothing more is sent, what is under way is kept, and the same command goes on from there."""
     model, reached, release = FakeModel(RECORDED), threading.Event(), threading.Event()

@@ -1,7 +1,8 @@
 """Sending a question and reading its answer whole: retries, waits, limits, and no other place than it may go to.
 
-What nobody can have paid for (a refused connection, 429, a 5xx) is tried again; whatever may have been answered and
-was not read whole is in doubt, and is left to whoever asks. Our own traffic is neither recorded nor traced.
+Answers pass the same redaction as recorded ones, so that both are compared, and kept, alike. What nobody can have paid
+for (a refused connection, 429, a 5xx) is tried again; whatever may have been answered and was not read whole is in
+doubt, and is left to whoever asks. Our own traffic is neither recorded nor traced.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import random
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.request import getproxies, proxy_bypass
 
 from otel_agent_replay.errors import CannotJudge
 from otel_agent_replay.payload import credentials
-from otel_agent_replay.payload.masks import MASK
+from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.ask.answer import Answer
 from otel_agent_replay.replay.ask.candidate import Question
 from otel_agent_replay.replay.ask.destination import endpoint_of
@@ -66,10 +67,12 @@ class Client:
         *,
         connections: int = 1,
         patience: Patience | None = None,
+        redaction: Redaction | None = None,
         before_again: Callable[[], None] = lambda: None,
         stopping: threading.Event | None = None,
     ) -> None:
         self._patience = patience or Patience()
+        self._redaction = redaction or Redaction.default()
         self._before_again = before_again
         self._stopping = stopping or threading.Event()
         self._connections = connections
@@ -92,6 +95,9 @@ class Client:
 
         if endpoint_of(question.url) not in question.allowed:
             raise CannotJudge(f"{question.url} is neither the recorded endpoint nor a declared one: nothing is sent")
+        for name, value in question.headers:
+            if credentials.is_header(name):
+                self._redaction.learn(value.rpartition(" ")[2])
         last: _Again | None = None
         for attempt in range(self._patience.attempts):
             if last is not None:
@@ -106,11 +112,16 @@ class Client:
                 last = error
                 continue
             if 200 <= answer.status < 300:
-                return answer
+                return replace(answer, body=self._redaction.body(answer.body, answer.media_type))
             if answer.status not in _TRIED_AGAIN:
-                raise Unanswered(_told(answer, question), refused=answer.status in _REFUSALS)
-            last = _Again(_told(answer, question), wait_s)
+                raise Unanswered(self._told(answer), refused=answer.status in _REFUSALS)
+            last = _Again(self._told(answer), wait_s)
         raise last or Unanswered("no attempt was allowed")
+
+    def _told(self, answer: Answer) -> str:
+        """Return the provider's words; a key that it repeats is masked."""
+        text = answer.body[:_KEPT_TEXT].decode("utf-8", "replace")
+        return f"HTTP {answer.status}: {self._redaction.text(text)}"
 
     def _wait(self, attempt: int, last: _Again) -> None:
         """Wait before trying again, as long as the provider says. Raises `last` where that is too long."""
@@ -207,12 +218,3 @@ def _asked_to_wait(headers: Any) -> float | None:
             continue
         return max(0.0, moment.timestamp() - time.time())
     return None
-
-
-def _told(answer: Answer, question: Question) -> str:
-    """Return the provider's words; a key that it repeats is masked."""
-    text = answer.body[:_KEPT_TEXT].decode("utf-8", "replace")
-    for name, value in question.headers:
-        if credentials.is_header(name):
-            text = text.replace(value.rpartition(" ")[2], MASK)
-    return f"HTTP {answer.status}: {text}"

@@ -8,11 +8,28 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.replay.ask.client import Patience
 
 _UNITS = {"s": 1.0, "sec": 1.0, "min": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much, how fast and how often: each step `repeats` times a lane, `parallel` at once, `per_second` at most.
+
+    `usd` and `calls` bound what is asked over all goes at the results file. `again` asks once more what is in doubt.
+    """
+
+    repeats: int = 1
+    parallel: int = 4
+    per_second: float | None = None
+    usd: float | None = None
+    calls: int | None = None
+    again: bool = False
+    patience: Patience = field(default_factory=Patience)
 
 
 def parse_rate(text: str) -> float:

@@ -6,17 +6,26 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
+from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.ask.answer import Answer
 from otel_agent_replay.replay.ask.candidate import Question
 from otel_agent_replay.replay.ask.client import Client, Patience, Unanswered
 
 
 def ask_repeatedly(
-    questions: Mapping[str, Question], times: int, *, parallel: int = 4, patience: Patience | None = None
+    questions: Mapping[str, Question],
+    times: int,
+    *,
+    parallel: int = 4,
+    patience: Patience | None = None,
+    redaction: Redaction | None = None,
 ) -> dict[str, list[Answer | Unanswered]]:
-    """Send each question so many times, `parallel` at once; return what came, by name, in the order it was sent."""
+    """Send each question so many times, `parallel` at once; return what came, by name, in the order it was sent.
+
+    Answers pass `redaction`, that of the recording.
+    """
     stopping = threading.Event()
-    client = Client(connections=parallel, patience=patience, stopping=stopping)
+    client = Client(connections=parallel, patience=patience, redaction=redaction, stopping=stopping)
 
     def ask(question: Question) -> Answer | Unanswered:
         try:

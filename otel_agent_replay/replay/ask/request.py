@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.http_coding import CodingError, decoded_body
-from otel_agent_replay.errors import CannotJudge
+from otel_agent_replay.errors import CannotJudge, RecordingError
 from otel_agent_replay.model import (
     AnswerSource,
     Fidelity,
@@ -163,7 +163,10 @@ def _answered(recorded: RecordedRun, item: RecordedSpan, outcome: Outcome | None
 
 
 def _data(recorded: RecordedRun, payload: Payload, side: str) -> bytes:
-    data = payload.data if payload.data is not None else recorded.payload(payload.digest)
+    try:
+        data = payload.data if payload.data is not None else recorded.payload(payload.digest)
+    except RecordingError as error:
+        raise _CannotAsk(f"its {side} cannot be read: {error}") from error
     if data is None:
         raise _CannotAsk(f"its {side} was kept by digest only, or is gone")
     return data

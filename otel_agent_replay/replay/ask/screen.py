@@ -1,6 +1,6 @@
 """Every model step of a cohort put to a candidate: in parallel, within a rate and a budget, resumable after a kill.
 
-    screen(lake, results, lanes, limits, environment=..., tell=...)
+    screen(load, results, lanes, limits, environment=..., tell=...)
 
 One thread reads the lake and owns the results file: it writes the intents of the next questions together with the
 answers that have come, and only then lets the questions go. Others do nothing but send. Runs are read one at a time,
@@ -11,42 +11,20 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
-from otel_agent_replay import semconv
-from otel_agent_replay.errors import AgentReplayError, CannotJudge, ConfigurationError, RecordingError
-from otel_agent_replay.model import Kind, RecordedRun, SideEffect
+from otel_agent_replay.errors import AgentReplayError
+from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.ask.answer import Answer, used_by
 from otel_agent_replay.replay.ask.candidate import Candidate, Question
-from otel_agent_replay.replay.ask.client import Client, Patience, Unanswered
-from otel_agent_replay.replay.ask.estimate import estimate
-from otel_agent_replay.replay.ask.keys import NoKey
-from otel_agent_replay.replay.ask.pace import Budget, Pace
-from otel_agent_replay.replay.ask.request import RecordedStep, model_steps
-from otel_agent_replay.replay.ask.results import CallKey, Results
+from otel_agent_replay.replay.ask.client import Client, Unanswered
+from otel_agent_replay.replay.ask.pace import Budget, Limits, Pace
+from otel_agent_replay.replay.ask.results import Results
+from otel_agent_replay.replay.ask.works import LoadRun, Work, open_works
 
-CANDIDATE, BASELINE = "candidate", "baseline"
 _FAILURES = 20
 """So many questions without an answer, one after the other, end the screening: the endpoint is not there."""
-
-LoadRun = Callable[[bytes], RecordedRun]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How much, how fast and how often: each step `repeats` times a lane, `parallel` at once, `per_second` at most.
-
-    `usd` and `calls` bound what is asked over all goes at the results file. `again` asks once more what is in doubt.
-    """
-
-    repeats: int = 1
-    parallel: int = 4
-    per_second: float | None = None
-    usd: float | None = None
-    calls: int | None = None
-    again: bool = False
-    patience: Patience = field(default_factory=Patience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +37,8 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    key: CallKey
-    candidate: Candidate
-    question: Question
-    most_usd: float | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Done:
-    work: _Work
+    work: Work
     answer: Answer | None
     failure: BaseException | None
 
@@ -80,43 +50,47 @@ def screen(
     limits: Limits,
     *,
     environment: Mapping[str, str],
+    redaction: Redaction | None = None,
     tell: Callable[[Progress], None] = lambda _: None,
     stopping: threading.Event | None = None,
 ) -> str:
     """Ask what is not answered yet; return why it ended early, "" when everything was asked.
 
-    Keys are looked up in `environment`. What fails without having been paid for is asked again by the next go. When
-    `stopping` is set, what is under way is waited for and nothing more is asked. Raises NoKey where a key is not
-    there; what came until then is in `results`.
+    Keys are looked up in `environment`; answers pass `redaction`, that of the recordings. What fails without having
+    been paid for is asked again by the next go. When `stopping` is set, what is under way is waited for and nothing
+    more is asked. Raises NoKey where a key is not there; what came until then is in `results`.
     """
-    return _Screening(load, results, lanes, limits, environment, tell, stopping or threading.Event()).run()
+    stopping = stopping or threading.Event()
+    pace = Pace(limits.per_second, wait=stopping.wait)
+    client = Client(
+        connections=limits.parallel,
+        patience=limits.patience,
+        redaction=redaction,
+        before_again=pace.take,
+        stopping=stopping,
+    )
+    works = open_works(load, results, lanes, limits, environment)
+    return _Screening(works, results, limits, tell, client, pace, stopping).run()
 
 
 class _Screening:
     def __init__(
         self,
-        load: LoadRun,
+        works: Iterator[Work],
         results: Results,
-        lanes: Mapping[str, Candidate],
         limits: Limits,
-        environment: Mapping[str, str],
         tell: Callable[[Progress], None],
+        client: Client,
+        pace: Pace,
         stopping: threading.Event,
     ) -> None:
-        self._load, self._results, self._lanes, self._limits = load, results, lanes, limits
-        self._environment, self._tell = environment, tell
-        self._stopping = stopping
-        pace = Pace(limits.per_second, wait=stopping.wait)
-        self._pace = pace
+        self._works, self._results, self._limits, self._tell = works, results, limits, tell
+        self._client, self._pace, self._stopping = client, pace, stopping
         spent = results.spent()
         self._budget = Budget(limits.usd, limits.calls, spent.usd, spent.calls)
+        self._todo: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
         self._done: queue.SimpleQueue[_Done] = queue.SimpleQueue()
-        self._todo: queue.SimpleQueue[_Work | None] = queue.SimpleQueue()
-        self._client = Client(
-            connections=limits.parallel, patience=limits.patience, before_again=pace.take, stopping=stopping
-        )
-        self._under_way = 0
-        self._failures = 0
+        self._under_way = self._failures = 0
         self._answered = self._unanswered = 0
         self._why = ""
 
@@ -137,17 +111,16 @@ class _Screening:
         return self._why
 
     def _drive(self) -> None:
-        works = self._works()
         more = True
         while more or self._under_way:
-            batch: list[_Work] = []
+            batch: list[Work] = []
             turn_s = 0.0
             try:
                 while more and self._under_way + len(batch) < self._limits.parallel:
                     turn_s = self._pace.ready_in()
                     if turn_s:
                         break
-                    work = next(works, None)
+                    work = next(self._works, None)
                     if work is None or not self._let_through(work):
                         more = False
                         break
@@ -179,7 +152,7 @@ class _Screening:
             self._note(self._done.get())
         self._tell(Progress(self._answered, self._unanswered, self._budget.spent_usd))
 
-    def _let_through(self, work: _Work) -> bool:
+    def _let_through(self, work: Work) -> bool:
         self._why = self._budget.why_not(work.most_usd)
         if self._why:
             return False
@@ -191,7 +164,7 @@ class _Screening:
         while (work := self._todo.get()) is not None:
             self._done.put(self._sent(work))
 
-    def _sent(self, work: _Work) -> _Done:
+    def _sent(self, work: Work) -> _Done:
         try:
             return _Done(work, self._client.ask(work.question), None)
         except BaseException as error:
@@ -216,7 +189,7 @@ class _Screening:
                 return
         self._note_failure(work, failure, settled=done.answer is not None)
 
-    def _note_failure(self, work: _Work, failure: BaseException | None, *, settled: bool) -> None:
+    def _note_failure(self, work: Work, failure: BaseException | None, *, settled: bool) -> None:
         in_doubt = failure.in_doubt if isinstance(failure, Unanswered) else not isinstance(failure, AgentReplayError)
         told = str(failure) or repr(failure)
         self._results.unanswered(work.key, told, in_doubt=in_doubt)
@@ -231,61 +204,6 @@ class _Screening:
         elif self._failures >= _FAILURES:
             self._why = self._why or f"{self._failures} questions in a row got no answer, the last one: {told}"
 
-    # --- what there is to ask ---
-
-    def _works(self) -> Iterator[_Work]:
-        for run_id, state in self._results.runs():
-            states = self._results.states(run_id)
-            wanted = len(self._lanes) * self._limits.repeats
-            settled = sum(1 for key, known in states.items() if self._is_wanted(key) and not self._is_open(known))
-            if state == "listed" and settled >= self._results.askable(run_id) * wanted:
-                continue
-            try:
-                recorded = self._load(run_id)
-            except RecordingError as error:
-                self._results.run_is(run_id, "missing", str(error))
-                continue
-            for name, effect in tool_effects(recorded).items():
-                self._results.add_tool(name, effect)
-            for step in model_steps(recorded):
-                self._results.add_step(step)
-                if isinstance(step, RecordedStep):
-                    yield from self._asked(step, states)
-            self._results.run_is(run_id, "listed")
-
-    def _asked(self, step: RecordedStep, states: Mapping[tuple[int, str, int], str]) -> Iterator[_Work]:
-        for lane, candidate in self._lanes.items():
-            repeats = [
-                repeat
-                for repeat in range(1, self._limits.repeats + 1)
-                if self._is_open(states.get((step.step, lane, repeat), ""))
-            ]
-            keys = [CallKey(step.run_id, step.step, lane, repeat) for repeat in repeats]
-            question = self._question(step, candidate, keys) if keys else None
-            if question is not None:
-                most_usd = estimate(step, question, candidate).most_usd
-                for key in keys:
-                    yield _Work(key, candidate, question, most_usd)
-
-    def _question(self, step: RecordedStep, candidate: Candidate, keys: Sequence[CallKey]) -> Question | None:
-        """Return what to send; None, and the reason in the results, where a change does not fit this very step."""
-        try:
-            return candidate.question(step, self._environment)
-        except NoKey:
-            raise
-        except (ConfigurationError, CannotJudge) as error:
-            for key in keys:
-                self._results.intend(key, None)
-                self._results.unanswered(key, f"not sent: {error}", in_doubt=False)
-            return None
-
-    def _is_wanted(self, key: tuple[int, str, int]) -> bool:
-        return key[1] in self._lanes and key[2] <= self._limits.repeats
-
-    def _is_open(self, state: str) -> bool:
-        """Whether a question is to be asked: never sent, failed unpaid, or in doubt and wanted all the same."""
-        return state in {"", "failed"} or (state == "in_doubt" and self._limits.again)
-
 
 def _broken(question: Question, answer: Answer) -> Unanswered | None:
     """Return why a whole answer is none: an error after HTTP 200, or cut off. It may be paid for."""
@@ -293,16 +211,3 @@ def _broken(question: Question, answer: Answer) -> Unanswered | None:
     if folded.error is not None:
         return Unanswered(f"{folded.error.type}: {folded.error.message or ''}".rstrip(": "), in_doubt=True)
     return None if folded.complete else Unanswered("the answer ends in its middle", in_doubt=True)
-
-
-def tool_effects(recorded: RecordedRun) -> dict[str, SideEffect]:
-    """Return the side effects of the tools that a run called, by name; of two the riskier counts."""
-    found: dict[str, SideEffect] = {}
-    order = list(SideEffect)
-    for item in recorded.spans:
-        node = item.node
-        if node is not None and node.kind is Kind.TOOL:
-            called = item.span.attributes.get(semconv.TOOL_NAME)
-            for name in {node.name, called if isinstance(called, str) else node.name}:
-                found[name] = max(found.get(name, SideEffect.NONE), node.side_effect, key=order.index)
-    return found
