@@ -12,6 +12,7 @@ import pytest
 
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.model import Kind
 from otel_agent_replay.testing.provider import ScriptedProvider
 from tests.support.rerunning import World
 
@@ -105,7 +106,7 @@ EVERYTHING = [
 OTHERWISE = [
     [["refund", "17", 9]], [["side_by_side", 8, 9]], [["letter", "y"]], [["undeclared_post", "/other"]],
     [["by_thread", "/other"]], [["by_program", "/other"]], [["by_library", "/other"]], [["pay", "17", 5]],
-    [["may_pay", "17", 6], ["pay", "17", 6]],
+    [["may_pay", "17", 6], ["pay", "17", 6]], [["by_pure_tool", "/other"]], [["by_thread_library", "/other"]],
 ]  # fmt: skip
 
 
@@ -122,12 +123,12 @@ def test_a_re_run_never_sends_a_write(stage, isolated):
     assert sent == 7
     stage.world.scripts["new"] = EVERYTHING
     bank = stage.environment["PAY_URL"].removeprefix("http://")
-    code, result = stage.one(origin, wall, "--allow", bank)  # the bank may be reached, and still no write comes
+    code, result = stage.one(origin, wall, "--allow", bank)  # declared code may reach the bank, and still none writes
     assert (code, result["alike"], len(stage.world.writes)) == (0, True, sent), result
     for number, script in enumerate(OTHERWISE):
         way = ("--", *AGENT) if number % 2 else ("--entry", ENTRY)
         stage.world.scripts["new"] = script
-        code, result = stage.one(origin, wall, way=way)
+        code, result = stage.one(origin, wall, "--allow", bank, way=way)
         assert code == 1, result
         assert result["status"] in ("refused", "finished"), result
         assert not result["alike"]
@@ -170,6 +171,22 @@ def test_a_cohort_that_was_killed_goes_on_where_it_was(stage, tmp_path):
     assert {run.origin_run_id.hex() for run in replays} == set(good)
 
 
+def test_a_user_is_simulated_beside_the_run(stage):
+    """A simulator in the child, behind the walls, answers where neither the recorded user nor the script does."""
+    (stage.folder / "users.py").write_text("def patient(message, turns):\n    return f'{message} {len(turns)}'\n")
+    origin = stage.record([["ask_user", "Which order?"]])
+    stage.world.scripts["new"] = [["ask_user", "Which order?"], ["ask_user", "Sure?"], ["ask_user", "Really?"]]
+    code, result = stage.one(origin)
+    assert (code, result["status"], result["report"]["code"]) == (1, "stopped", "turn_misfit"), result
+    (stage.folder / "script.txt").write_text("yes\n")
+    given = ("--user-script", "script.txt", "--simulator", "users:patient")
+    code, result = stage.one(origin, *given)
+    assert (code, result["answers"]) == (0, {"tape": 1, "fixture": 2}), result
+    again = stage.again(result)
+    root = next(node for node in again.nodes if node.kind is Kind.RUN)
+    assert json.loads(again.payload(root.outcome.result.digest)) == ["as on record: Whi", "yes", "Really? 2"]
+
+
 def test_lanes_and_repeats_are_runs_of_their_own(stage):
     """Baseline and candidate, twice each: four runs beside the observed one, each told by lane."""
     origin = stage.record([["find", "17"]])
@@ -189,15 +206,22 @@ def test_lanes_and_repeats_are_runs_of_their_own(stage):
     assert "tool note" in json.loads(parted)["came"]
 
 
-def test_a_run_that_takes_too_long_is_stopped_and_told(stage):
-    """Wall time and CPU are hard stops: the re-run has an id and a reason, and the exit code says departed."""
+def test_a_run_that_uses_too_much_is_stopped_and_told(stage):
+    """A limit of CPU time is a hard stop: the re-run has an id and a reason, and the exit code says departed."""
     origin = stage.record([["find", "17"]])
     stage.world.scripts["new"] = [["spin"]]
-    code, result = stage.one(origin, "--limit", "cpu=4")
+    code, result = stage.one(origin, "--limit", "cpu=8")
     assert (code, result["status"], "CPU limit" in result["report"]["reason"]) == (1, "stopped", True), result
-    code, result = stage.one(origin, "--timeout", "4")
-    assert (code, result["status"], "killed" in result["report"]["reason"]) == (1, "stopped", True), result
     assert result["report"]["run_id"]
+
+
+def test_a_process_that_never_begins_a_run_cannot_be_judged(stage):
+    """It is killed when its time is over, and nothing is said of the candidate."""
+    origin = stage.record([["find", "17"]])
+    forever = ("--", sys.executable, "-c", "import threading; threading.Event().wait()")
+    code, result = stage.one(origin, "--timeout", "2", way=forever)
+    assert (code, result["status"]) == (125, "not_begun"), result
+    assert "did not end within 2.0 s and was killed" in result["report"]["reason"]
 
 
 def test_keys_come_from_the_env_file_and_are_never_stored(stage, tmp_path):

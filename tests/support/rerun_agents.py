@@ -101,6 +101,17 @@ def by_library(path: str) -> None:
     urllib.request.urlopen(urllib.request.Request(os.environ["PAY_URL"] + path, data=b"{}"), timeout=10).read()
 
 
+@replay.tool(side_effect="none")
+def by_pure_tool(path: str) -> None:
+    by_library(path)  # said to touch nothing, and writes by a library that nobody intercepts
+
+
+def by_thread_library(path: str) -> None:
+    thread = threading.Thread(target=by_library, args=(path,))
+    thread.start()
+    thread.join()
+
+
 def by_sdk(text: str) -> str:
     import openai
 
@@ -118,7 +129,8 @@ ACTIONS = {
     function.__name__: function
     for function in (
         find, count, refund, note, letter, may_pay, pay, ask_user, helper, get, ask,
-        undeclared_post, by_thread, side_by_side, by_program, by_library, by_sdk, spin,
+        undeclared_post, by_thread, side_by_side, by_program, by_library, by_sdk, spin, by_pure_tool,
+        by_thread_library,
     )
 }  # fmt: skip
 

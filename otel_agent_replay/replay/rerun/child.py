@@ -17,6 +17,7 @@ from otel_agent_replay.lake.whole_run import in_order_of_begin
 from otel_agent_replay.model import CaptureLevel, RecordedRun
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.child import ENTRY_MODULE, restore_client_environment, variable
+from otel_agent_replay.replay.rerun.license import License
 from otel_agent_replay.replay.rerun.plan import RerunPlan
 from otel_agent_replay.replay.rerun.report import RerunReport
 from otel_agent_replay.replay.rerun.route import World
@@ -68,7 +69,8 @@ def activate(
     if settings.plan is None or settings.origin is None:
         raise CannotJudge("a re-run needs a plan and the lake of its origin: start it with `agent-replay rerun`")
     origin, plan = settings.origin, RerunPlan.read(settings.plan)
-    walls = Walls(settings)
+    license_ = License()
+    walls = Walls(settings, licensed=license_)
     walls.put_up_first()
     alone = ENTRY_MODULE in sys.orig_argv
     recordings = (load_alone if alone else load_process)(origin, settings.run)
@@ -91,7 +93,7 @@ def activate(
         recording=recording,
         redaction=redaction,
         max_steps=settings.max_steps,
-        starting=walls.forbid_exec,
+        starting=partial(_started, walls, license_),
         reported=reporter.write,
     )
     reporter.runs = runs
@@ -99,6 +101,12 @@ def activate(
     say_shortly()
     atexit.register(reporter.write)
     return runs
+
+
+def _started(walls: Walls, license_: License) -> None:
+    """A run begins: the process becomes no other program, and what is declared is for declared code only."""
+    walls.forbid_exec()
+    license_.begun = True
 
 
 def refusal(settings: RerunSettings, error: AgentReplayError) -> None:
