@@ -17,6 +17,7 @@ from typing import Any
 from otel_agent_replay import semconv
 from otel_agent_replay.model import (
     AnswerSource,
+    AttributeValue,
     Call,
     Chunk,
     Coverage,
@@ -208,9 +209,15 @@ class NodeBuilder:
         self._end(end)
         return self
 
-    def checkpoint(self, name: str, state: Any = None) -> NodeBuilder:
+    def checkpoint(
+        self, name: str, state: Any = None, *, resumable: bool = False, unsafe_reasons: Sequence[str] = ()
+    ) -> NodeBuilder:
         """Add a checkpoint."""
-        call = Call(Kind.CHECKPOINT, name, SideEffect.NONE, value(state))
+        facts: Mapping[str, AttributeValue] = {
+            semconv.CHECKPOINT_RESUMABLE: resumable,
+            semconv.CHECKPOINT_UNSAFE_REASONS: list(unsafe_reasons),
+        }
+        call = Call(Kind.CHECKPOINT, name, SideEffect.NONE, value(state), attributes=facts)
         return self.crossing(call, Outcome(OutcomeStatus.OK))
 
     def foreign(self, name: str, *, status_code: int = 0, attributes: Mapping[str, Any] | None = None) -> NodeBuilder:

@@ -301,6 +301,54 @@ def test_a_fork_before_an_approval_asks_again(runtime, world):
     assert len(world.writes) == 1
 
 
+def test_no_replay_spends_an_approval(tmp_path, world):
+    """What a person granted and no call used yet lies in the ledger as it did, after a replay and after forks."""
+    asked, paid, fails = [], [], [True]
+
+    @replay.approval(action="pay")
+    def may(order):
+        asked.append(order)
+        return replay.Approval(granted=True, by="ana")
+
+    @replay.tool(side_effect="write", approval=True, dry_run=lambda order: "rehearsed")
+    def pay(order):
+        paid.append(order)
+
+    @replay.agent(name="payer")
+    def payer(order):
+        may(order)
+        if fails:
+            raise RuntimeError("not now")
+        return pay(order)
+
+    runtime = replay.configure(lake=tmp_path / "lake", seal="off", ledger="file")
+    try:
+        with pytest.raises(RuntimeError, match="not now"):
+            payer("17")
+        runtime.journal.rotate()
+        seal(tmp_path / "lake")
+        lake = Lake(tmp_path / "lake")
+        origin = lake.load(lake.runs(limit=1)[0].run.run_id)
+        (granted,) = runtime.ledger().approvals()
+        assert granted.status == "granted"
+        runs = ReplayRuns(
+            [origin], target=origin.run.run_id, opener=runtime.recording.open, closer=runtime.recording.close
+        )
+        with opening_runs(runs), pytest.raises(RuntimeError, match="not now"):
+            payer("17")
+        assert runs.verdict().exit_code == 0
+        fails.clear()
+        for at in (1, 2):  # asked again, and granted by the part that is shared
+            fork, _, error = forked(runtime, origin, ForkPlan.from_arguments(at, read=str), payer)
+            assert error is None
+            assert values(fork, "pay") == [("rehearsed", "dry_run")]
+        assert len(asked) == 2
+        assert paid == []
+        assert runtime.ledger().approvals() == [granted]
+    finally:
+        replay.shutdown()
+
+
 def test_a_fork_with_edited_requests_replays_exactly_and_can_be_forked_again(runtime, world):
     """The agent asks what it asked in the fork, before that was edited: it gets the fork's answers, offline."""
     origin = recorded(runtime)
