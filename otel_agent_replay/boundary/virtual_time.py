@@ -34,8 +34,14 @@ class VirtualTime(Protocol):
     def pass_s(self, seconds: float) -> None:
         """Let that many seconds pass, in a plain thread."""
 
-    def loop_time(self, loop: asyncio.AbstractEventLoop) -> float:
-        """Return what the clock of `loop` shows, in seconds."""
+    def monotonic(self) -> float:
+        """Return what clocks without a date show, event loops' among them, in seconds."""
+
+    def wait_for(self, happened: Callable[[float], bool], seconds: float) -> bool:
+        """Wait in a plain thread until `happened` or that many seconds have passed; return whether it has.
+
+        `happened(real_seconds)` waits that long at most and says whether it has.
+        """
 
     def timer(
         self,
@@ -71,7 +77,7 @@ def time(self: asyncio.BaseEventLoop) -> float:
     virtual = _here()
     if virtual is None or _getframe(1).f_code is _RUN_ONCE:
         return _time(self)
-    return virtual.loop_time(self)
+    return virtual.monotonic()
 
 
 @looks_like(_call_at)

@@ -100,18 +100,19 @@ class _Hurry:
 _hurry = _Hurry()
 
 
-def quiet_threads() -> None:
-    """Wait until no other thread moves, a quarter of a second at most."""
+def quiet_threads() -> bool:
+    """Wait until no other thread moves, a quarter of a second at most; return whether it has come to that."""
     pause = threading.Event()
     still, before = 0, _positions()
     with _hurry:
         for _ in range(int(_LONGEST / _POLL)):
             if not before:
-                return
+                return True
             pause.wait(_POLL)
             still, before = _compared(still, before)
             if still >= _STILL:
-                return
+                return True
+    return False
 
 
 async def _quiet_threads_async(loop: asyncio.AbstractEventLoop) -> None:

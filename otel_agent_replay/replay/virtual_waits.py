@@ -10,10 +10,11 @@ soon, a file) is taken to be at rest.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import Context
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -25,15 +26,21 @@ from otel_agent_replay.replay.quiet import quiet_threads, threads_are_alone
 
 # Bound at import: our own clock reads and waits are not the application's.
 _monotonic = time.monotonic
+_wait = threading.Condition.wait
 _running_loop = asyncio._get_running_loop
 _ident = threading.get_ident
 UP_NS = 10_000 * 10**9
 """What clocks without a date show at the start, in nanoseconds: none shows 0, which code may take for "never"."""
 
-_IDLE_TURNS = 2  # of a loop with nothing ready in a row: the second has asked its sockets
+_OVER_NS = 1_000
+_IDLE_TURNS = (
+    2  # of a loop with nothing ready in a row: the second has asked its sockets
+)
 _BLIND_TURNS = 25  # of a loop that does not show what is ready
-_PATIENCE_S = 0.5  # real seconds that somebody else's earlier moment may take to come
+_PATIENCE_S = 3.0  # real seconds without a turn after which a loop is taken to be stopped by its own thread
 _LOOK_S = 0.001
+_PAUSE_S = 0.05  # long enough for others to see that this thread rests
+_MOST_LOOKS = 20  # quarters of a second that threads may take to come to rest
 _DONE = Outcome(OutcomeStatus.OK)
 _NOBODYS = Context()  # what turns our own callbacks run in: no run's
 
@@ -73,7 +80,15 @@ class VirtualWaits:
         self._elapsed_ns = 0
         self._order = itertools.count()
         self._pending: list[_Due] = []
-        self._turning: WeakKeyDictionary[asyncio.AbstractEventLoop, bool] = WeakKeyDictionary()
+        self._stopped: list[
+            asyncio.AbstractEventLoop | None
+        ] = []  # loops whose own threads wait here
+        self._beats: WeakKeyDictionary[asyncio.AbstractEventLoop, float] = (
+            WeakKeyDictionary()
+        )  # their last turns
+        self._turning: WeakKeyDictionary[asyncio.AbstractEventLoop, bool] = (
+            WeakKeyDictionary()
+        )
 
     @property
     def elapsed_ns(self) -> int:
@@ -88,7 +103,9 @@ class VirtualWaits:
         value: Any = None if data is None else decode(data)
         seconds = value.get("seconds") if isinstance(value, dict) else None
         if not isinstance(seconds, (int, float)):
-            raise DamagedRecording(f"a wait says how many seconds it takes, not {value!r}")
+            raise DamagedRecording(
+                f"a wait says how many seconds it takes, not {value!r}"
+            )
         return Wait(self, self._elapsed_ns + int(seconds * 1e9))
 
     def pass_s(self, seconds: float) -> None:
@@ -97,28 +114,39 @@ class VirtualWaits:
 
     def until(self, moment_ns: int) -> None:
         """Let time pass in the running thread until `moment_ns` have passed."""
-        own = _running_loop()  # it stands still while its thread waits here
-        due = self._add(_Due(moment_ns, next(self._order), _nothing), thread=_ident())
-        began = _monotonic()
-        try:
-            while True:
-                first = self._first(without=own)
-                if first is due:
-                    if not threads_are_alone():
-                        quiet_threads()
-                        if self._first(without=own) is not due:
-                            continue
-                    return
-                if first is not None and first.is_event:
-                    self._release(first)
-                elif _monotonic() - began > _PATIENCE_S:
-                    return
-                else:
+        with self._standing():
+            due = self._add(
+                _Due(moment_ns, next(self._order), _nothing), thread=_ident()
+            )
+            try:
+                while not self._is_next(due):
                     with self._changed:
-                        self._changed.wait(_PATIENCE_S / 10)
-        finally:
-            self._pass_to(moment_ns)
-            self._drop(due)
+                        _wait(self._changed, _PAUSE_S)
+            finally:
+                self._pass_to(moment_ns)
+                self._drop(due)
+
+    def wait_for(self, happened: Callable[[float], bool], seconds: float) -> bool:
+        """Wait in the running thread until `happened(real_seconds)` says so, or until that much time has passed.
+
+        The thread looks in between whether its moment has come: it holds nothing that others could wait for.
+        """
+        with self._standing():
+            due = self._add(
+                _Due(
+                    self._elapsed_ns + int(seconds * 1e9), next(self._order), _nothing
+                ),
+                thread=_ident(),
+            )
+            try:
+                while not happened(_LOOK_S if self._first() is due else _PAUSE_S):
+                    if self._is_next(due) and not happened(_LOOK_S):
+                        # A little over, as real waits are: some callers ask again until nothing is left of it.
+                        self._pass_to(due.wakes_ns + _OVER_NS)
+                        return False
+                return True
+            finally:
+                self._drop(due)
 
     async def until_async(self, moment_ns: int) -> None:
         """The same for a task: others run on, and what they do comes first."""
@@ -137,9 +165,8 @@ class VirtualWaits:
 
     # --- what the event loop asks ---
 
-    def loop_time(self, loop: asyncio.AbstractEventLoop) -> float:
+    def monotonic(self) -> float:
         """Return what the clock of every loop shows: the same as the application's `time.monotonic`."""
-        del loop
         return (UP_NS + self._elapsed_ns) / 1e9
 
     def timer(
@@ -158,7 +185,7 @@ class VirtualWaits:
                 handle._run()
 
         # To the microsecond: the clock is a float, and equal moments are to be equal.
-        microseconds = round((when - self.loop_time(loop)) * 1e6)
+        microseconds = round((when - self.monotonic()) * 1e6)
         moment_ns = self._elapsed_ns + max(0, microseconds) * 1000
         due = _Due(moment_ns, next(self._order), lambda: _soon(loop, run))
         due.handle = handle
@@ -171,25 +198,38 @@ class VirtualWaits:
         """Call `event` that much later, in whatever thread lets the time pass."""
         self._add(_Due(self._elapsed_ns + nanoseconds, next(self._order), event))
 
-    def run_out(self) -> None:
-        """Let the time pass in which events are still to come; waits and timers that are left are given up."""
-        while True:
+    def run_out(self, most: int) -> bool:
+        """Let the time pass in which events are still to come; waits and timers that are left are given up.
+
+        Returns False when there are more than `most`: events that lead to further ones may never end.
+        """
+        for _ in range(most + 1):
             with self._changed:
-                events = [due for due in self._pending if due.is_event and not due.dropped]
+                events = [
+                    due for due in self._pending if due.is_event and not due.dropped
+                ]
             if not events:
-                return
+                return True
             self._release(min(events, key=_moment))
+        return False
 
     # --- inside ---
 
-    def _add(self, due: _Due, *, loop: asyncio.AbstractEventLoop | None = None, thread: int = 0) -> _Due:
+    def _add(
+        self,
+        due: _Due,
+        *,
+        loop: asyncio.AbstractEventLoop | None = None,
+        thread: int = 0,
+    ) -> _Due:
         due.loop, due.thread = loop, thread
         with self._changed:
             self._pending.append(due)
             self._changed.notify_all()
         if loop is not None and loop not in self._turning:
             self._turning[loop] = True
-            loop.call_soon(self._turn, loop, 0, _monotonic(), context=_NOBODYS)
+            self._beats[loop] = _monotonic()
+            loop.call_soon(self._turn, loop, 0, context=_NOBODYS)
         return due
 
     def _drop(self, due: _Due) -> None:
@@ -197,16 +237,59 @@ class VirtualWaits:
             due.dropped = True
             self._changed.notify_all()
 
-    def _first(self, *, without: asyncio.AbstractEventLoop | None = None) -> _Due | None:
-        """Return what is due next, leaving out what belongs to the loop `without`."""
+    @contextlib.contextmanager
+    def _standing(self) -> Iterator[None]:
+        """Tell that the running thread's loop, if it has one, stands still: what is due in it waits too."""
+        loop = _running_loop()
+        with self._changed:
+            self._stopped.append(loop)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._stopped.remove(loop)
+                if loop is not None:
+                    self._beats[loop] = _monotonic()
+
+    def _first(self) -> _Due | None:
+        """Return what is due next, leaving out what belongs to loops that stand still."""
         with self._changed:
             self._pending = [due for due in self._pending if not _is_over(due)]
-            known = (due for due in self._pending if without is None or due.loop is not without)
-            return min(known, key=_moment, default=None)
+            return min(
+                (due for due in self._pending if self._can_come(due)),
+                key=_moment,
+                default=None,
+            )
+
+    def _can_come(self, due: _Due) -> bool:
+        loop = due.loop
+        if loop is None:
+            return True
+        return (
+            loop not in self._stopped
+            and _monotonic() - self._beats.get(loop, 0.0) < _PATIENCE_S
+        )
+
+    def _is_next(self, due: _Due) -> bool:
+        """Whether a thread's moment has come; events that nobody waits for and that come before happen here."""
+        first = self._first()
+        while first is not None and first.is_event:
+            self._release(first)
+            first = self._first()
+        if first is not due:
+            return False
+        if not threads_are_alone():
+            _let_threads_rest()
+            return self._first() is due
+        return True
 
     def _release(self, due: _Due) -> None:
+        """Let it happen, once: several threads may find the same event due."""
+        with self._changed:
+            if due.dropped:
+                return
+            due.dropped = True
         self._pass_to(due.wakes_ns)
-        self._drop(due)
         due.fire()
 
     def _pass_to(self, moment_ns: int) -> None:
@@ -214,27 +297,31 @@ class VirtualWaits:
             self._elapsed_ns = max(self._elapsed_ns, moment_ns)
             self._changed.notify_all()
 
-    def _turn(self, loop: asyncio.AbstractEventLoop, idle: int, since: float) -> None:
+    def _turn(self, loop: asyncio.AbstractEventLoop, idle: int) -> None:
         """One turn of a loop in which something is due: let the next of it happen when the loop is at rest."""
+        self._beats[loop] = _monotonic()
         ready = getattr(loop, "_ready", None)
         if ready or idle < (_BLIND_TURNS if ready is None else _IDLE_TURNS):
-            loop.call_soon(self._turn, loop, 0 if ready else idle + 1, since, context=_NOBODYS)
+            loop.call_soon(self._turn, loop, 0 if ready else idle + 1, context=_NOBODYS)
             return
         first = self._first()
-        if first is None or not any(due.loop is loop for due in self._pending):
+        if not any(due.loop is loop for due in self._pending):
             del self._turning[loop]
-            return
-        if first.loop is loop or first.is_event or _monotonic() - since > _PATIENCE_S:
+        elif first is not None and (first.loop is loop or first.is_event):
             if not threads_are_alone():
-                quiet_threads()
+                _let_threads_rest()
             if not ready and self._first() is first:
-                if first.loop is loop or first.is_event:
-                    self._release(first)
-                else:  # whoever is to come first does not come
-                    self._release(min((due for due in self._pending if due.loop is loop), key=_moment))
-            loop.call_soon(self._turn, loop, 0, _monotonic(), context=_NOBODYS)
+                self._release(first)
+            loop.call_soon(self._turn, loop, 0, context=_NOBODYS)
         else:
-            loop.call_later(_LOOK_S, self._turn, loop, 0, since, context=_NOBODYS)
+            loop.call_later(_PAUSE_S, self._turn, loop, 0, context=_NOBODYS)
+
+
+def _let_threads_rest() -> None:
+    """Wait until no other thread moves; outside any run, whose waits would come back to us."""
+    for _ in range(_MOST_LOOKS):
+        if Context().run(quiet_threads):
+            return
 
 
 def _soon(loop: asyncio.AbstractEventLoop, run: Callable[[], None]) -> None:
@@ -254,7 +341,9 @@ class Wait:
 
     __slots__ = ("_waits", "origin_step", "outcome", "same_request", "wakes_ns")
 
-    def __init__(self, waits: VirtualWaits, wakes_ns: int, outcome: Outcome = _DONE) -> None:
+    def __init__(
+        self, waits: VirtualWaits, wakes_ns: int, outcome: Outcome = _DONE
+    ) -> None:
         self._waits = waits
         self.wakes_ns = wakes_ns
         self.outcome = outcome

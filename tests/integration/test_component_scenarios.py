@@ -326,6 +326,28 @@ def test_an_error_of_the_shops_own_client_is_raised_as_its_class():
     assert run("conflicted", tool("refund", conflict)).check().result == '409 Conflict: {"reason": "already refunded"}'
 
 
+def test_the_users_later_turn_is_a_fixture_too():
+    """What the user answers comes after a minute, and what the agent said is in the log."""
+    turn = {"input": "user_says", "arguments": {"said": "Which order?"}, "attempts": [value("17", takes="1m")]}
+    result = run("talks", turn).check()
+    assert (result.result, result.elapsed_s) == ("order 17", 60)
+
+
+def test_a_future_that_is_waited_for_too_long_times_out_in_a_thread():
+    """`result(timeout=)` gives up after half an hour of an answer that takes forty minutes, though no loop runs."""
+    late = tool("second_opinion", value("late", takes="40m"))
+    assert run("bounded_by_a_future", late).check().result == "TimeoutError"
+    early = tool("second_opinion", value("early", takes="20m"))
+    assert run("bounded_by_a_future", early).check().result == "early"
+
+
+def test_a_langgraph_is_an_orchestrator_like_any():
+    """Its nodes' calls are fixtures, its checkpoints are states, and its saver stays in the process."""
+    result = run("graph", tool("second_opinion", value("yes")), transitions={"state": "nowhere"}).check()
+    assert result.result == "yes"
+    assert any(line.get("checkpoint") for line in result.log)
+
+
 # --- what must not be ---
 
 
@@ -368,6 +390,12 @@ def test_a_fixture_that_cannot_be_made_is_no_verdict():
         (tool("refund", {"message": {"text": "x"}}), "a message|over HTTP"),
         (tool("refund", {"conflict": {}}), "raises"),
         (chat(value("x")), "not a value"),
+        (chat({"conflict": {}, "raises": "builtins:ValueError"}), "its own error"),
+        (tool("refund", value({}, raises="builtins:ValueError")), "'value' raises none"),
+        (
+            tool("refund", {"operation": {"name": "x", "unknown": value(1, takes=5), "done": value(2)}}),
+            "takes belongs beside operation",
+        ),
     ],
 )
 def test_a_shape_that_such_a_call_cannot_get_is_refused_before_the_run(fixture, told):
@@ -420,6 +448,12 @@ def test_expected_events_say_what_they_care_for():
 def test_what_is_not_as_expected_breaks_the_case(expect, rule):
     """Result, outcome, error and final state."""
     assert rule in rules(run("undeclared", tool("second_opinion", value("yes")), expect=expect))
+
+
+def test_an_expected_log_that_is_not_there_breaks_the_case():
+    """A name with a slip of the pen does not pass for a log."""
+    result = run("undeclared", tool("second_opinion", value("yes")), expect={"events": "evnts.yaml"})
+    assert rules(result) == ["expected_log_missing"]
 
 
 def test_a_run_that_fails_has_to_be_expected():

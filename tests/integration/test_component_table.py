@@ -101,6 +101,8 @@ def good(client):
 
 
 def run(agent, client, *attempts, more=(), **keys):
+    if client not in TOOLS:  # each client raises its own error
+        attempts = [{key: value for key, value in one.items() if key != "raises"} for one in attempts]
     document = {
         "entry": f"{DESK}:{agent}",
         "input": {"client": client},

@@ -9,13 +9,17 @@ import socket
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
 from time import monotonic
+from typing import TypedDict
 
 import aiohttp
 import anthropic
 import httpx
 import openai
 import tenacity
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
 
 import otel_agent_replay as replay
 from tests.support.component_desk import StateConflict, confirm, refund, refund_status, search, second_opinion
@@ -301,6 +305,42 @@ def leaves(address: str, port: int) -> str:
     except BaseException:
         return "hidden"
     return "left"
+
+
+@replay.user_turn
+def user_says(said: str) -> str:
+    raise AssertionError("called live")
+
+
+@replay.agent
+def talks(order_id: str) -> str:
+    """It asks the user."""
+    return f"order {user_says('Which order?')}"
+
+
+@replay.agent
+def bounded_by_a_future(order_id: str) -> str:
+    """It waits half an hour for a thread."""
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            return pool.submit(second_opinion, order_id).result(timeout=1800)
+        except FutureTimeout:
+            return "TimeoutError"
+
+
+class Asked(TypedDict):
+    order: str
+    answer: str
+
+
+@replay.agent
+def graph(order_id: str) -> str:
+    """A graph with a saver."""
+    built = StateGraph(Asked)
+    built.add_node("ask", lambda state: {"answer": second_opinion(state["order"])})
+    built.add_edge(START, "ask")
+    compiled = built.compile(checkpointer=InMemorySaver())
+    return compiled.invoke({"order": order_id}, {"configurable": {"thread_id": "t"}})["answer"]
 
 
 @replay.agent

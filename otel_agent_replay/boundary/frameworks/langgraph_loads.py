@@ -12,6 +12,7 @@ from typing import Any
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.frameworks import langgraph_state as kept
 from otel_agent_replay.boundary.frameworks.langgraph_savers import lives_here, saver_of_replay, takes_restored
+from otel_agent_replay.boundary.policy import COMPONENT
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.tools import Declaration
 from otel_agent_replay.model import Kind, SideEffect
@@ -35,7 +36,9 @@ class Load:
         }
 
     def takes_restored(self) -> bool:
-        """Whether it takes what the run is entered with, and is no part of it."""
+        """Whether it takes what the run is entered with, or what a component run's graph saved: no part of the run."""
+        if self._session.mode is COMPONENT:
+            return True
         return self._name == "get_tuple" and takes_restored(self._session, str(self.request["thread_id"]))
 
     def declaration(self, call: Callable[..., Any]) -> Declaration:

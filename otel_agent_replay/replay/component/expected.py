@@ -14,6 +14,10 @@ from otel_agent_replay.replay.component.invariants import Broken, states
 from otel_agent_replay.replay.component.yaml_text import one_a_line, read_yaml
 
 
+NO_LOG = "expected_log_missing"
+"""The rule that a case breaks when it names an event log that is not there."""
+
+
 def unmet(case: Case, events: Sequence[Event]) -> list[Broken]:
     """Return what of outcome, error, result and final state is not as expected; a run that fails has to be expected."""
     expect = case.expect
@@ -30,6 +34,10 @@ def unmet(case: Case, events: Sequence[Event]) -> list[Broken]:
         found.append(Broken("error", end.number, f"the run ended in {came}, expected {expect['error']}"))
     if "result" in expect and not holds(end.result, expect["result"]):
         found.append(Broken("result", end.number, f"the result is {end.result!r}, expected {expect['result']!r}"))
+    named = expect.get("events")
+    if isinstance(named, str) and not case.file(named).exists():
+        told = f"the expected event log {named} is not there: `agent-replay component CASE --update` writes it"
+        found.append(Broken(NO_LOG, 0, told))
     if "final_state" in expect:
         found += _final_state(case, events, expect["final_state"])
     return found
@@ -45,12 +53,12 @@ def _final_state(case: Case, events: Sequence[Event], wanted: Any) -> list[Broke
 
 
 def expected_lines(case: Case) -> Sequence[Mapping[str, Any]] | None:
-    """Return the expected event log, None where the case has none. Raises ConfigurationError for a wrong file."""
+    """Return the expected event log, None where there is none so far. Raises ConfigurationError for a wrong file."""
     inline = case.expect.get("events")
     if isinstance(inline, list):
         return inline
     path = case.events_file
-    if path is None or (inline is None and not path.exists()):
+    if path is None or not path.exists():
         return None
     lines = read_yaml(path)
     if not isinstance(lines, list) or not all(isinstance(line, dict) for line in lines):

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-from otel_agent_replay.boundary import ambient, clock, frameworks, transports, virtual_time
+from otel_agent_replay.boundary import ambient, clock, frameworks, transports, virtual_locks, virtual_time
 from otel_agent_replay.boundary.runs import opening_runs
 from otel_agent_replay.errors import (
     CannotJudge,
@@ -66,12 +66,12 @@ def run_case(case: Case, *, function: _Function | None = None, fence: Refusing |
         runs = ComponentRuns(case, callbacks)
         standing = Fence() if fence is None else fence
         standing.refused = runs.refused
-        with component_hooks(), _virtual_loops(), _seeded(case.seed), opening_runs(runs):
+        with component_hooks(), _virtual_time(), _seeded(case.seed), opening_runs(runs):
             try:
                 if isinstance(standing, Fence):
                     standing.install()
                 _call(runs, entry, case)
-                runs.waits.run_out()
+                runs.deliver_what_is_left()
             finally:
                 if isinstance(standing, Fence):
                     standing.lift()
@@ -80,7 +80,7 @@ def run_case(case: Case, *, function: _Function | None = None, fence: Refusing |
 
 def _call(runs: ComponentRuns, entry: _Function, case: Case) -> None:
     """Call the entry; one that is no agent gets a run around it. How it ended is in the event log."""
-    session = None if getattr(entry, "agent_replay_agent", "") else runs.begin(entry.__name__)
+    session = None if getattr(entry, "agent_replay_agent", "") else runs.begin(getattr(entry, "__name__", case.entry))
     error: BaseException | None = None
     output = None
     try:
@@ -156,14 +156,14 @@ def _bind_new_names() -> None:
 
 
 @contextlib.contextmanager
-def _virtual_loops() -> Iterator[None]:
-    stood = bool(virtual_time.hooks)
+def _virtual_time() -> Iterator[None]:
     virtual_time.install()
+    virtual_locks.install()
     try:
         yield
     finally:
-        if not stood:
-            virtual_time.uninstall()
+        virtual_locks.uninstall()
+        virtual_time.uninstall()
 
 
 @contextlib.contextmanager

@@ -111,6 +111,12 @@ class ComponentRuns:
 
     # --- functions that are called later ---
 
+    def deliver_what_is_left(self) -> None:
+        """Let what is to be called later be called, now that the orchestrator has ended."""
+        if not self.waits.run_out(self._case.max_steps):
+            told = f"callbacks went on after {self._case.max_steps} of them: each leads to another"
+            self._defects.append(ReplayInterrupt(told))
+
     def _call_back(self, back: CallBack) -> None:
         """Call a function of the application as part of the first run, or of one of its own when that has ended."""
         with self._lock:

@@ -44,6 +44,7 @@ _OWN_ERRORS: Mapping[str, tuple[str, str]] = {
     "refused": ("builtins:ConnectionRefusedError", "[Errno 111] Connection refused"),
     "reset": ("builtins:ConnectionResetError", "[Errno 104] Connection reset by peer"),
 }
+_RAISING = frozenset((*_OWN_ERRORS, "conflict", "rate_limited"))
 _HTTP_ONLY = frozenset(("message", "response", "stream_broken"))
 
 
@@ -59,9 +60,15 @@ class Shapes:
             for name in ("unknown", "running", "done"):
                 inner = attempt.given.get(name)
                 if inner is not None:
+                    beside = sorted({"takes", "begins", "calls_back"} & set(inner))
+                    if beside:
+                        raise ConfigurationError(f"{where}: {', '.join(beside)} belongs beside operation, not inside")
                     self.check(attempt_of(inner), kind, f"{where}.operation.{name}")
             return
         over_http = kind in _OVER_HTTP
+        if attempt.raises and (over_http or attempt.shape not in _RAISING):
+            why = "over HTTP each client raises its own error" if over_http else f"{attempt.shape!r} raises none"
+            raise ConfigurationError(f"{where}: `raises` says nothing here: {why}")
         if attempt.shape in _HTTP_ONLY and not over_http:
             raise ConfigurationError(f"{where}: {attempt.shape!r} is an answer over HTTP, and this is a {kind.value}")
         if attempt.shape == "message" and kind is not Kind.MODEL:
@@ -85,7 +92,7 @@ class Shapes:
 
     def _of_function(self, attempt: Attempt) -> Outcome:
         given = attempt.given
-        if attempt.shape in _OWN_ERRORS or attempt.shape in ("conflict", "rate_limited"):
+        if attempt.shape in _RAISING:
             name, text = _OWN_ERRORS[attempt.shape] if attempt.shape in _OWN_ERRORS else ("", _told(attempt))
             failure = self._failure(attempt.raises or name, text, {})
             return Outcome(OutcomeStatus.ERROR, failure=failure)

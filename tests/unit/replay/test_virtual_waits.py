@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import TimeoutError as FutureTimeout
 
 import pytest
 
-from otel_agent_replay.boundary import ambient, virtual_time
+from otel_agent_replay.boundary import ambient, virtual_locks, virtual_time
 from otel_agent_replay.boundary import sleep as sleep_hooks
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.policy import COMPONENT
@@ -35,7 +38,9 @@ def hooked(monkeypatch):
     monkeypatch.setattr(virtual_time, "_call_at", real_timer)
     ambient.install()
     virtual_time.install()
+    virtual_locks.install()
     yield
+    virtual_locks.uninstall()
     virtual_time.uninstall()
     ambient.uninstall()
     assert not asked, "somebody really slept"
@@ -119,7 +124,9 @@ def test_the_loops_own_functions_keep_virtual_time(hooked):
         loop.call_later(30, lambda: called.append(loop.time() - began))
         loop.call_at(began + 20, lambda: called.append(loop.time() - began))
         loop.call_later(10, called.append, "never").cancel()
-        done, waiting = await asyncio.wait([loop.create_task(asyncio.sleep(90))], timeout=60)
+        done, waiting = await asyncio.wait(
+            [loop.create_task(asyncio.sleep(90))], timeout=60
+        )
         assert not done
         for task in waiting:
             task.cancel()
@@ -179,7 +186,9 @@ def test_threads_end_their_waits_in_the_order_of_their_moments(hooked):
         order.append(seconds)
 
     def agent():
-        threads = [threading.Thread(target=wait, args=(seconds,)) for seconds in (30, 10, 20)]
+        threads = [
+            threading.Thread(target=wait, args=(seconds,)) for seconds in (30, 10, 20)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -187,6 +196,78 @@ def test_threads_end_their_waits_in_the_order_of_their_moments(hooked):
 
     assert in_virtual_time(agent)[1] == 30
     assert order == [10, 20, 30]
+
+
+def test_a_future_that_comes_too_late_has_timed_out(hooked):
+    """`result(timeout=)` gives up on a call of forty minutes after half an hour, and waits for one of twenty."""
+
+    def agent():
+        with ThreadPoolExecutor(2) as pool:
+            late, early = pool.submit(time.sleep, 2400), pool.submit(time.sleep, 1200)
+            assert early.result(timeout=1800) is None
+            with pytest.raises(FutureTimeout):
+                late.result(timeout=600)
+            return time.monotonic()
+
+    began, elapsed = in_virtual_time(agent)
+    assert (began - 10_000, elapsed) == pytest.approx((1800, 2400))
+
+
+def test_events_queues_and_joins_give_up_in_virtual_time(hooked):
+    """Each waits as long as it says, and no longer than it must."""
+
+    def agent():
+        line, flag, passed = queue.Queue(), threading.Event(), []
+
+        def measured(wait):
+            began = time.monotonic()
+            passed.append((wait(), time.monotonic() - began))
+
+        sleeper = threading.Thread(
+            target=lambda: (time.sleep(100), flag.set(), line.put("late"))
+        )
+        sleeper.start()
+        measured(lambda: flag.wait(30))
+        with pytest.raises(queue.Empty):
+            line.get(timeout=20)
+        measured(lambda: sleeper.join(10))
+        measured(lambda: flag.wait(1000))
+        measured(lambda: line.get(timeout=1000))
+        measured(lambda: sleeper.join(1000))
+        return passed
+
+    passed, _ = in_virtual_time(agent)
+    assert [value for value, _ in passed] == [False, None, True, "late", None]
+    assert [seconds for _, seconds in passed] == pytest.approx(
+        [30, 10, 40, 0, 0], abs=1e-4
+    )
+
+
+def test_as_completed_reckons_its_deadline_in_virtual_time(hooked):
+    """One answer after ten minutes, and none of an hour within half of one."""
+
+    def agent():
+        with ThreadPoolExecutor(2) as pool:
+            calls = [pool.submit(time.sleep, seconds) for seconds in (600, 3600)]
+            done = []
+            with pytest.raises(FutureTimeout):
+                done.extend(
+                    calls.index(call) for call in as_completed(calls, timeout=1800)
+                )
+            return done or [calls.index(call) for call in calls if call.done()]
+
+    assert in_virtual_time(agent) == ([0], 3600)
+
+
+def test_a_wait_without_a_deadline_is_left_alone(hooked):
+    """It ends when the other thread says so."""
+
+    def agent():
+        flag = threading.Event()
+        threading.Thread(target=lambda: (time.sleep(50), flag.set())).start()
+        return flag.wait()
+
+    assert in_virtual_time(agent) == (True, 50)
 
 
 def test_a_task_that_blocks_its_loop_blocks_its_deadlines(hooked):
@@ -210,13 +291,15 @@ def test_events_happen_while_somebody_waits_and_after_the_last_wait(hooked):
 
     def agent():
         for seconds in (5, 15):
-            waits.call_after(seconds * 10**9, lambda: seen.append(waits.elapsed_ns / 1e9))
+            waits.call_after(
+                seconds * 10**9, lambda: seen.append(waits.elapsed_ns / 1e9)
+            )
         time.sleep(10)
         seen.append("waited")
 
     in_virtual_time(agent, waits)
     assert seen == [5, "waited"]
-    waits.run_out()
+    assert waits.run_out(10)
     assert seen == [5, "waited", 15]
 
 
