@@ -168,8 +168,12 @@ def client_call(exchange):
         types, path = (anthropic.types.Message, anthropic.types.RawMessageStreamEvent), "/v1/messages"
     elif protocol.name == "openai.responses":
         types, path = (openai.types.responses.Response, openai.types.responses.ResponseStreamEvent), "/responses"
-    else:
+    elif protocol.name == "openai.completions":
+        types, path = (openai.types.Completion, openai.types.Completion), "/completions"
+    elif protocol.name == "openai.chat_completions":
         types, path = (openai.types.chat.ChatCompletion, openai.types.chat.ChatCompletionChunk), "/chat/completions"
+    else:
+        return None
 
     def call(url):
         made = clients(url)["anthropic" if path == "/v1/messages" else "openai"]
