@@ -13,6 +13,7 @@ import threading
 import pytest
 
 from otel_agent_replay import semconv
+from otel_agent_replay.errors import CannotJudge
 from otel_agent_replay.model import Fidelity, HttpRequestHead, Kind
 from otel_agent_replay.replay.ask.results import Results
 from otel_agent_replay.replay.audit import AuditLog
@@ -328,6 +329,33 @@ def test_two_goes_at_one_file_do_not_mix(lake, tmp_path):
         assert "another process" in done.stderr
     finally:
         other.close()
+    with Results(tmp_path / "new"), pytest.raises(CannotJudge, match="another process"):
+        Results(tmp_path / "new")
+
+
+def test_a_results_file_is_its_owners_alone(lake, tmp_path):
+    """Answers are as sensitive as the lake: nobody else may read the file, nor what lies beside it meanwhile."""
+    screened(lake, tmp_path / "out", {})
+    assert (tmp_path / "out").stat().st_mode & 0o077 == 0
+    with Results(tmp_path / "out") as results:
+        results.run_is(bytes.fromhex(run_id(0)), "waiting")
+        results.commit()
+        beside = [path for path in tmp_path.iterdir() if path.name.startswith("out")]
+        assert len(beside) > 1
+        assert all(path.stat().st_mode & 0o077 == 0 for path in beside)
+
+
+def test_a_file_of_another_database_or_version_is_left_alone(lake, tmp_path):
+    """A database that is no results file, and one of a newer version, are refused by name."""
+    sqlite3.connect(tmp_path / "other").execute("CREATE TABLE mine (x)").connection.close()
+    assert "cannot be opened as a results file" in steps(lake, tmp_path / "other", "http://127.0.0.1:1").stderr
+    screened(lake, tmp_path / "newer", {})
+    with sqlite3.connect(tmp_path / "newer") as newer:
+        newer.execute("UPDATE about SET value = '99' WHERE name = 'format'")
+    newer.close()
+    done = steps(lake, tmp_path / "newer", "http://127.0.0.1:1")
+    assert done.exit_code == 2
+    assert "newer version (format 99)" in done.stderr
 
 
 def run_of(number, protocol, path, body, answer):

@@ -134,11 +134,10 @@ class Results:
             self._db.execute("BEGIN IMMEDIATE")
             tables = self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if not tables:
-                self._db.execute("COMMIT")
-                self._db.executescript(_SCHEMA)
+                for statement in _SCHEMA.split(";\n"):
+                    self._db.execute(statement)
                 self._db.execute("INSERT INTO about VALUES ('format', ?)", (str(FORMAT),))
-            else:
-                self._db.execute("COMMIT")
+            self._db.execute("COMMIT")
             found = self.about("format")
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
