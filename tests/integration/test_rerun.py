@@ -171,6 +171,19 @@ def test_a_cohort_that_was_killed_goes_on_where_it_was(stage, tmp_path):
     assert {run.origin_run_id.hex() for run in replays} == set(good)
 
 
+def test_runs_of_the_lake_and_named_ones_may_answer(stage):
+    """What this run never read, another run of the lake did, or the one that is named."""
+    other = stage.record([["find", "18"]], order="18")
+    origin = stage.record([["find", "17"]])
+    stage.world.scripts["new"] = [["find", "17"], ["find", "18"]]
+    read = len(stage.world.read)
+    for pool in ("lake", other):
+        code, result = stage.one(origin, "--pool", pool)
+        assert (code, result["answers"], result["off_tape"]) == (1, {"pool": 1, "tape": 1}, 0.5), result
+        assert "find" in result["parted"]["came"]
+    assert len(stage.world.read) == read
+
+
 def test_a_user_is_simulated_beside_the_run(stage):
     """A simulator in the child, behind the walls, answers where neither the recorded user nor the script does."""
     (stage.folder / "users.py").write_text("def patient(message, turns):\n    return f'{message} {len(turns)}'\n")

@@ -8,11 +8,13 @@ from urllib.parse import urlsplit
 import pytest
 
 import otel_agent_replay as replay
+from otel_agent_replay.boundary.runs import opening_runs
 from otel_agent_replay.errors import ConfigurationError, CrossingRefused, SpendingLimit, StepLimit, TurnMisfit
 from otel_agent_replay.model import AnswerSource, Kind
 from otel_agent_replay.replay.rerun.outcome import observed
 from otel_agent_replay.replay.rerun.plan import BASELINE, Candidate, Spending
 from otel_agent_replay.replay.rerun.report import RerunStatus
+from otel_agent_replay.replay.runs import ReplayRuns
 from otel_agent_replay.testing.provider import ScriptedProvider
 from tests.support import rerun_agents
 from tests.support.rerunning import Clerk, World
@@ -322,3 +324,17 @@ def test_prompt_and_marks_are_on_the_record(clerk):
     assert root.attributes["agent_replay.run.lane"] == "candidate"
     assert list(root.attributes["agent_replay.run.candidate"]) == ["model=new", "edited: prompt"]
     assert observed(origin).use.input_tokens == 90
+
+
+def test_a_re_run_replays_exactly_from_its_own_lake(clerk):
+    """The agent asks what it asked, before that was edited: it gets the re-run's answers, and nothing is live."""
+    origin = clerk.record([FIND, REFUND])
+    again = clerk.rerun(origin, [FIND, ["note", "x"]], prompt="Be brief.")
+    asked = len(clerk.world.asked)
+    recording = clerk.runtime.recording
+    runs = ReplayRuns([again.recorded], target=again.recorded.run.run_id, opener=recording.open, closer=recording.close)
+    with opening_runs(runs):
+        assert rerun_agents.clerk("17") == again.done
+    assert runs.verdict().exit_code == 0, runs.verdict().to_json()
+    assert len(clerk.world.asked) == asked
+    assert len(clerk.world.rehearsed) == 1

@@ -1,7 +1,7 @@
 """The model requests of a re-run on their way out: how much may still be spent, what is edited, where they go.
 
-Owns the arithmetic of addresses: a candidate's base URL stands for the part of the request's URL before what the
-protocol itself adds. Without one the request goes where the agent's own client sends it, be it a gateway.
+A candidate's base URL stands for the part of the request's URL before what the protocol itself adds. Without one the
+request goes where the agent's own client sends it, be it a gateway.
 """
 
 from __future__ import annotations
@@ -9,24 +9,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.environment import PLACEHOLDER
 from otel_agent_replay.boundary.http_coding import CodingError, decoded_body
-from otel_agent_replay.errors import ConfigurationError, ReplayInterrupt, SpendingLimit
+from otel_agent_replay.errors import ReplayInterrupt, SpendingLimit
 from otel_agent_replay.model import AnswerSource, Call, Kind, Outcome
 from otel_agent_replay.protocols import PROTOCOLS, cost_usd
+from otel_agent_replay.protocols.address import address_of
 from otel_agent_replay.protocols.request_edits import RequestEdits
+from otel_agent_replay.replay.ask.destination import address_below
 from otel_agent_replay.replay.edited_requests import EditedRequests
 from otel_agent_replay.replay.rerun.plan import Candidate, Spending
 
-_ADDED = {
-    "openai.chat_completions": "/chat/completions",
-    "openai.responses": "/responses",
-    "anthropic.messages": "/v1/messages",
-}
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _BEARER = "Bearer "
 
@@ -125,7 +122,11 @@ class ModelRequests:
         """
         if not (self._base_url or self._key):
             return None
-        to = moved_url(protocol, url, self._base_url) if self._base_url else url
+        to = url
+        if self._base_url:
+            named = address_of(url)
+            model = "" if named is None else named.model
+            to = address_below(self._base_url, protocol, recorded=url, model=model)
         host = urlsplit(to).netloc.rpartition("@")[2]
         changed = [(name, host if name.lower() == "host" else value) for name, value in headers]
         if self._key:
@@ -133,27 +134,6 @@ class ModelRequests:
         elsewhere = host != urlsplit(url).netloc.rpartition("@")[2]
         has_key = any(name.lower() in _KEY_HEADERS for name, _ in headers)
         return to, tuple(_keyed(changed, PLACEHOLDER) if elsewhere and has_key else changed)
-
-
-def moved_url(protocol: str, url: str, base_url: str) -> str:
-    """Return the URL of the same request below another base URL. Raises ConfigurationError where that is unclear.
-
-    >>> moved_url("openai.responses", "https://api.openai.com/v1/responses?x=1", "http://127.0.0.1:8000/v1")
-    'http://127.0.0.1:8000/v1/responses?x=1'
-    """
-    parts, base = urlsplit(url), urlsplit(base_url)
-    added = _ADDED.get(protocol)
-    path, base_path = parts.path, base.path.rstrip("/")
-    if added is None or not path.endswith(added):
-        if base_path:
-            raise ConfigurationError(
-                f"base_url={base_url} has a path, and it is not known which part of a {protocol} request's path it "
-                "stands for: give scheme and host only"
-            )
-        return urlunsplit((base.scheme, base.netloc, path, parts.query, ""))
-    if added.startswith("/v1/") and base_path.endswith("/v1"):
-        base_path = base_path[: -len("/v1")]
-    return urlunsplit((base.scheme, base.netloc, base_path + added, parts.query, ""))
 
 
 def _keyed(headers: Sequence[tuple[str, str]], key: str) -> list[tuple[str, str]]:

@@ -7,7 +7,7 @@ import pytest
 from otel_agent_replay.boundary.policy import CALLED_THROUGH, REGRESSION
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model import AnswerSource, Kind, SideEffect
-from otel_agent_replay.replay.rerun.model_requests import ModelRequests, moved_url
+from otel_agent_replay.replay.rerun.model_requests import ModelRequests
 from otel_agent_replay.replay.rerun.plan import Candidate, RerunPlan, Spending, age_ns, edits_of, script_of
 from otel_agent_replay.replay.rerun.route import mode_of
 from otel_agent_replay.replay.rerun.user_turns import fits
@@ -95,29 +95,25 @@ def test_ages_and_scripts():
     assert script_of("first\n\nsecond\n") == ("first", "second")
 
 
+CHAT, MESSAGES, GOOGLE = "openai.chat_completions", "anthropic.messages", "google.generate_content"
+
+
 @pytest.mark.parametrize(
     ("protocol", "url", "base", "expected"),
     [
-        ("openai.chat_completions", "https://api.openai.com/v1/chat/completions", "http://h:1/v1",
-         "http://h:1/v1/chat/completions"),
-        ("openai.chat_completions", "https://x/openai/deployments/d/chat/completions?api-version=1", "https://h/",
-         "https://h/chat/completions?api-version=1"),
-        ("anthropic.messages", "https://api.anthropic.com/v1/messages", "http://h/gate", "http://h/gate/v1/messages"),
-        ("anthropic.messages", "https://api.anthropic.com/v1/messages", "http://h/gate/v1",
-         "http://h/gate/v1/messages"),
-        ("google.generate_content", "https://g/v1beta/models/m:generateContent?alt=sse", "http://h:9",
-         "http://h:9/v1beta/models/m:generateContent?alt=sse"),
+        (CHAT, "https://api.openai.com/v1/chat/completions", "http://h:1/gate/v1", "http://h:1/gate/v1/chat/completions"),
+        (MESSAGES, "https://api.anthropic.com/v1/messages", "http://h/gate", "http://h/gate/v1/messages"),
+        (MESSAGES, "https://api.anthropic.com/v1/messages", "http://h/gate/v1", "http://h/gate/v1/messages"),
+        (GOOGLE, "https://g/v1beta/models/m:generateContent?key=secret", "http://h:9",
+         "http://h:9/v1beta/models/m:generateContent"),
     ],
 )  # fmt: skip
 def test_a_base_url_stands_for_what_comes_before_the_protocols_own_path(protocol, url, base, expected):
-    """Query and path of the protocol stay; of another protocol only scheme and host are replaced."""
-    assert moved_url(protocol, url, base.rstrip("/")) == expected
-
-
-def test_where_a_protocols_path_begins_is_not_guessed():
-    """A base URL with a path needs a protocol whose own path is known."""
-    with pytest.raises(ConfigurationError, match="give scheme and host only"):
-        moved_url("google.generate_content", "https://g/v1beta/models/m:generateContent", "http://h/gate")
+    """The protocol's own path stays, and the model that it names; a key in the query does not."""
+    requests = ModelRequests(
+        edits_of(Candidate(), (), None, read=str), Candidate(base_url=base), None, key="", stop=None
+    )
+    assert requests.moved(protocol, url, [])[0] == expected
 
 
 @pytest.mark.parametrize(
