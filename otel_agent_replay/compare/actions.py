@@ -47,7 +47,7 @@ _STOPS = {
     Stop.LENGTH: "length max_tokens max_output_tokens incomplete model_context_window_exceeded model_length",
     Stop.FILTERED: (
         "content_filter content_filtered refusal safety recitation blocklist prohibited_content spii error_toxic "
-        "guardrail_intervened"
+        "guardrail_intervened model_armor"
     ),
 }
 _STOP_OF = {word: stop for stop, words in _STOPS.items() for word in words.split()}

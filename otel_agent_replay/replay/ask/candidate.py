@@ -65,8 +65,8 @@ class Candidate:
     """What is changed: `edits` in the request, `base_url` where it goes ("": where it went).
 
     `protocol` is the one that the endpoint speaks ("": what is known of its host, else the recorded one): a request of
-    another protocol is translated. `key_variable` names the environment
-    variable of its key where that is not its provider's usual one, `price` counts before the known prices.
+    another protocol is translated. `key_variable` names the environment variable of its key where that is not its
+    provider's usual one, `price` counts before the known prices.
     """
 
     edits: RequestEdits = field(default_factory=RequestEdits)
