@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from otel_agent_replay.model.recorded import RecordedRun
@@ -18,4 +18,4 @@ class Checkpoint:
     name: str
     state: Any
     step: int
-    run: RecordedRun
+    run: RecordedRun = field(repr=False, compare=False)

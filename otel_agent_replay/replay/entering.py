@@ -17,7 +17,7 @@ from otel_agent_replay.boundary.approvals import Grant, action_digest
 from otel_agent_replay.boundary.crossing import root_strand
 from otel_agent_replay.boundary.frameworks import langgraph_state
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.errors import CodecError
+from otel_agent_replay.errors import CodecError, RecordingError
 from otel_agent_replay.model import Checkpoint, Kind, MediaType, Node, RecordedRun, RecordedSpan, digest_of
 from otel_agent_replay.payload.codec import decode
 from otel_agent_replay.replay import langgraph_entrance
@@ -81,6 +81,8 @@ def _entrance_at(recorded: RecordedRun, item: RecordedSpan) -> Entrance | str:
         state = _state(recorded, node)
     except CodecError as error:
         return f"the state of {named} {error}"
+    except RecordingError as error:
+        return f"the state of {named} cannot be read: {error}"
     langgraph_id = str(item.span.attributes.get(semconv.LANGGRAPH_CHECKPOINT_ID, ""))
     return Entrance(Checkpoint(node.name, state, node.step, recorded), past, langgraph_id)
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import replace
 from typing import Annotated, TypedDict
 
 import pytest
@@ -29,6 +30,7 @@ from otel_agent_replay.errors import CannotJudge, ConfigurationError, ReplayDepa
 from otel_agent_replay.model import AnswerSource, Kind, Node, RecordedRun, RecordedSpan, Run, Span
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.continued_report import ContinuedStatus
+from otel_agent_replay.replay.entering import Entrance, entrance_before
 from otel_agent_replay.replay.fork import ForkPlan
 from tests.support.forking import forked, recorded, runtime
 from tests.support.tape_session import MemoryObserver, recording, replaying
@@ -627,6 +629,30 @@ def held(kind, tmp_path):
             connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall()
             for table in ("checkpoints", "writes")
         ]
+
+
+def test_without_its_reads_of_the_clock_a_state_is_placed_by_time(runtime, tmp_path):
+    """Where LangGraph's reads are not on record, times say the same of what was over; in a replay they say nothing."""
+    kind = SAVERS[0].values[0]
+    agent = entered_agent(kind, looking([], "sync"), opener(kind, ""))
+    origin = recorded(runtime, agent)
+    without = replace(
+        origin,
+        spans=[
+            item if item.node is None else replace(item, node=replace(item.node, reads=())) for item in origin.spans
+        ],
+    )
+    last = max(node.step for node in origin.nodes if node.step)
+    for step in range(2, last + 1):
+        by_read, by_time = entrance_before(origin, step), entrance_before(without, step)
+        if isinstance(by_read, str):
+            assert by_time == by_read
+            continue
+        assert by_time.checkpoint.step == by_read.checkpoint.step
+        assert [by_time.past.has(node) for node in origin.nodes] == [by_read.past.has(node) for node in origin.nodes]
+    replayed = replace(without, run=replace(origin.run, replay=True))
+    assert "whose clock was another one" in entrance_before(replayed, last)
+    assert isinstance(entrance_before(replace(origin, run=replayed.run), last), Entrance)
 
 
 @pytest.mark.parametrize("kind", SAVERS)

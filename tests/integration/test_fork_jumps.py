@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import subprocess
 import sys
 import threading
 import types
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
 import otel_agent_replay as replay
 from otel_agent_replay.boundary.runs import opening_runs
 from otel_agent_replay.errors import ApprovalRequired, ConfigurationError
+from otel_agent_replay.export.sealer import seal
+from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.model import AnswerSource, Kind
 from otel_agent_replay.replay.continued_report import ContinuedReport, ContinuedStatus
 from otel_agent_replay.replay.fork import ForkPlan
@@ -22,6 +28,7 @@ from tests.support import desk_agents
 from tests.support.forking import facts, forked, recorded, runtime, world
 
 __all__ = ["runtime", "world"]  # the fixtures
+ROOT = Path(__file__).parent.parent.parent
 
 
 def at(step, **options):
@@ -103,6 +110,38 @@ def test_an_entered_fork_replays_exactly_and_can_be_entered_again(runtime, world
     assert error is None
     assert (report.entered_step, report.steps_shared, again.run.origin_run_id) == (15, 16, fork.run.run_id)
     assert len(world.models) == asked
+
+
+def test_the_command_says_how_it_entered_and_the_comparison_begins_at_the_fork(tmp_path, world):
+    """By the entry and by the recorded command alike; with `--no-jump` it is replayed from its beginning."""
+    script = str(ROOT / "tests/support/desk_agents.py")
+    environment = {
+        **os.environ, "PYTHONPATH": str(ROOT), "AGENT_REPLAY_LAKE": str(tmp_path / "lake"), "AGENT_REPLAY_SEAL": "off",
+    }  # fmt: skip
+
+    def run(*words):
+        return subprocess.run(
+            [sys.executable, *words], env=environment, cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    assert run(script, "enterable").returncode == 0
+    seal(tmp_path / "lake")
+    run_id = Lake(tmp_path / "lake").runs(limit=1)[0].run.run_id.hex()
+    words = ["-m", "otel_agent_replay", "fork", run_id, "--at", "12", "--set", "model=new", "--json"]
+    for way in (["--entry", "tests.support.desk_agents:enterable"], ["--", sys.executable, script, "enterable"]):
+        done = run(*words, *way)
+        assert done.returncode == 0, done.stdout + done.stderr
+        told = json.loads(done.stdout)
+        assert (told["entered"], told["entered_step"], told["entered_name"]) == ("jump", 10, "round")
+        assert [one["how"] for one in told["steps"]][:11] == ["skipped"] * 10 + ["replayed"]
+        assert told["steps"][15] == {
+            "step": 16, "kind": "model", "name": "chat", "how": "live", "source": "live",
+            "origin_step": None, "request_edited": True,
+        }  # fmt: skip
+        compared = run("-m", "otel_agent_replay", "diff", run_id, told["run_id"])
+        assert "departs from A at step 16" in compared.stdout
+    told = json.loads(run(*words, "--no-jump", "--entry", "tests.support.desk_agents:enterable").stdout)
+    assert (told["entered"], told["not_jumped"]) == ("fast-forward", "--no-jump")
 
 
 def never(checkpoint, order):
