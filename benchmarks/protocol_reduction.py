@@ -1,6 +1,6 @@
 """Our reduction of recorded streams beside the provider SDKs' own stream parsers, in MB/s over the same bytes.
 
-The peers are `openai.Stream` and `anthropic.Stream`: given an httpx response that holds the body already (no socket, no
+The peers are `openai.Stream` and `anthropic.Stream`, and botocore's `EventStream` for Bedrock: given an httpx response that holds the body already (no socket, no
 client, no retry), iterated to the end, the events counted and dropped. That is their parse from bytes to event objects and
 nothing more; they fold nothing, and check no arguments. Ours goes the whole way: bytes to events to the folded message, tool
 arguments checked, problems named. Both get the body in the same pieces of 4 KiB.
@@ -20,6 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import anthropic
+import botocore.eventstream
+import botocore.parsers
+import botocore.session
 import httpx2
 import openai
 from anthropic.types import RawMessageStreamEvent
@@ -29,6 +32,8 @@ from openai.types.responses import ResponseStreamEvent
 
 from otel_agent_replay.imports import read_exchanges
 from otel_agent_replay.protocols import PROTOCOLS, Protocol, reduce_chunks
+from otel_agent_replay.protocols.event_stream import MEDIA_TYPE as FRAMES
+from otel_agent_replay.protocols.event_stream import written_frame
 from otel_agent_replay.replay.protocol import protocol_of
 
 PIECE = 4096
@@ -54,6 +59,28 @@ def response(pieces: list[bytes]) -> httpx2.Response:
     return httpx2.Response(200, headers={"content-type": "text/event-stream"}, stream=Pieces(pieces), request=request)
 
 
+class Raw:
+    """A body in pieces, as botocore reads it."""
+
+    def __init__(self, pieces: list[bytes]) -> None:
+        self._pieces = pieces
+
+    def stream(self) -> Iterator[bytes]:
+        return iter(self._pieces)
+
+    def close(self) -> None:
+        pass
+
+
+bedrock = botocore.session.get_session().get_service_model("bedrock-runtime")
+bedrock_parser = botocore.parsers.create_parser(bedrock.metadata["protocol"])
+
+
+def bedrock_events(pieces: list[bytes]) -> Any:
+    shape = bedrock.operation_model("ConverseStream").get_event_stream_output()
+    return botocore.eventstream.EventStream(Raw(pieces), shape, bedrock_parser._event_stream_parser, "ConverseStream")
+
+
 PEERS: dict[str, Callable[[list[bytes]], Any]] = {
     "openai.chat_completions": lambda pieces: openai.Stream(
         cast_to=ChatCompletionChunk, response=response(pieces), client=openai_client
@@ -64,7 +91,10 @@ PEERS: dict[str, Callable[[list[bytes]], Any]] = {
     "anthropic.messages": lambda pieces: anthropic.Stream(
         cast_to=RawMessageStreamEvent, response=response(pieces), client=anthropic_client
     ),
+    "aws.bedrock_converse": bedrock_events,
 }
+# Bedrock Invoke has no place here: most of its recorded streams are one frame, and its client parses no message at all.
+MEDIA_TYPES = {"aws.bedrock_converse": FRAMES}
 
 
 def cut(body: bytes) -> list[bytes]:
@@ -113,10 +143,16 @@ def made() -> dict[str, list[bytes]]:
         lines = [(b"event: %s\n" % event["type"].encode() if "type" in event else b"", event) for event in events]
         return b"".join(name + b"data: " + json.dumps(event).encode() + b"\n\n" for name, event in lines)
 
+    def frames(name: str, values: list[dict[str, Any]]) -> bytes:
+        headers = {":event-type": name, ":content-type": "application/json", ":message-type": "event"}
+        return b"".join(written_frame(headers, json.dumps(value).encode()) for value in values)
+
+    converse = [{"contentBlockIndex": 0, "delta": {"text": text}} for text in deltas]
     return {
         "openai.chat_completions": [framed(chat)],
         "openai.responses": [framed(responses)],
         "anthropic.messages": [framed(messages)],
+        "aws.bedrock_converse": [frames("contentBlockDelta", converse)],
     }
 
 
@@ -126,7 +162,7 @@ def figure(name: str, protocol: Protocol, bodies: list[bytes], corpus: str) -> F
 
     def ours() -> None:
         for chunks in pieces:
-            reduce_chunks(protocol, chunks, "text/event-stream", 200)
+            reduce_chunks(protocol, chunks, MEDIA_TYPES.get(name, "text/event-stream"), 200)
 
     def theirs() -> None:
         for chunks in pieces:

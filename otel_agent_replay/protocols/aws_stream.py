@@ -7,7 +7,7 @@ which no event has; `stream_error` reads them. `done` never comes: these streams
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from otel_agent_replay.protocols.event_stream import MEDIA_TYPE, EventStreamParser, Frame, looks_like_event_stream
@@ -31,9 +31,10 @@ class FrameStream:
         self._parser = EventStreamParser()
         self._number = 0
 
-    def feed(self, chunk: bytes) -> Iterator[NamedObject]:
+    def feed(self, chunk: bytes) -> Iterable[NamedObject]:
         """See `ObjectStream`."""
-        return self._objects(self._parser.feed(chunk))
+        frames = self._parser.feed(chunk)
+        return self._objects(frames) if frames else ()
 
     def close(self) -> Iterator[NamedObject]:
         """See `ObjectStream`."""
@@ -42,12 +43,12 @@ class FrameStream:
     def _objects(self, frames: list[Frame]) -> Iterator[NamedObject]:
         for frame in frames:
             self._number += 1
-            headers = frame.headers
             if frame.problem is None:
+                headers = frame.headers
                 name = headers.get(":event-type")
                 if name in self._without:
                     continue
-                if headers.get(MESSAGE_TYPE) == "event" and isinstance(name, str):
+                if isinstance(name, str) and headers.get(MESSAGE_TYPE) == "event":
                     value = _object(frame.payload)
                     yield (name, value) if value is not None else self._no_object(frame)
                 else:

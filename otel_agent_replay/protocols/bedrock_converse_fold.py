@@ -102,7 +102,9 @@ class ConverseReducer:
 
     def add(self, name: str, value: dict[str, Any]) -> None:
         """Take one event: by its name, or under its name where the framing has no names (Nova, server-sent events)."""
-        if name in EVENTS:
+        if name == "contentBlockDelta":  # nearly every event
+            self._block(value).add(as_object(value.get("delta")), self.problems)
+        elif name in EVENTS:
             self._event(name, value)
         elif MESSAGE_TYPE in value:
             self.error = self.error or stream_error(name, value, self.status)
@@ -130,11 +132,9 @@ class ConverseReducer:
 
     def _block(self, event: dict[str, Any]) -> Block:
         index = as_count(event.get("contentBlockIndex"))
-        if index is None:
-            index = len(self.blocks)
-        known = self.blocks.get(index)
+        known = self.blocks.get(index) if index is not None else None
         if known is None:
-            known = self.blocks[index] = Block()
+            known = self.blocks[len(self.blocks) if index is None else index] = Block()
         return known
 
     def result(self, *, ended: bool, problems: Sequence[str] = ()) -> Folded:  # noqa: ARG002 - no end mark of its own

@@ -40,7 +40,8 @@ def _titan(value: dict[str, Any]) -> Iterator[Piece]:
 
 
 def _llama(value: dict[str, Any]) -> Iterator[Piece]:
-    usage = Usage(as_count(value.get("prompt_token_count")), as_count(value.get("generation_token_count")))
+    asked, made = value.get("prompt_token_count"), value.get("generation_token_count")
+    usage = None if asked is None and made is None else Usage(as_count(asked), as_count(made))
     yield Piece(0, value.get("generation"), value.get("stop_reason"), usage)
 
 
@@ -62,7 +63,8 @@ def _mistral(value: dict[str, Any]) -> Iterator[Piece]:
         yield Piece(index, output.get("text"), output.get("stop_reason"))
 
 
-# By the member that only this maker's answers have. The order matters where an answer has two of them.
+# By the member that only this maker's answers have. The order matters where an answer has two of them; a stream keeps
+# the spelling that it began with while it has its member.
 _SPELLINGS: Final[tuple[tuple[str, Callable[[dict[str, Any]], Iterator[Piece]]], ...]] = (
     ("outputText", _titan),
     ("results", _titan),
@@ -98,20 +100,23 @@ class TextReducer:
         self.response_id: str | None = None
         self.error: ProviderError | None = None
         self.problems: list[str] = []
+        self._spelling = _SPELLINGS[0]
 
     def add(self, name: str, value: dict[str, Any]) -> None:
         """Take one object: a piece of a stream, or a whole answer."""
         del name
-        self.response_id = self.response_id or as_text(value.get("response_id")) or as_text(value.get("id"))
-        metrics = as_object(value.get(METRICS))
+        if self.response_id is None:
+            self.response_id = as_text(value.get("response_id")) or as_text(value.get("id"))
+        metrics = as_object(value[METRICS]) if METRICS in value else None
         if metrics:
             counts = [as_count(metrics.get(f"{side}TokenCount")) for side in ("input", "output")]
             self.measured = Usage(*counts)
         if value.get("event_type") in _EVENTS_WITHOUT_TEXT:
             return
-        spelling = next((read for key, read in _SPELLINGS if key in value), None)
-        if spelling is not None:
-            for piece in spelling(value):
+        if self._spelling[0] not in value:
+            self._spelling = next((one for one in _SPELLINGS if one[0] in value), _SPELLINGS[0])
+        if self._spelling[0] in value:
+            for piece in self._spelling[1](value):
                 self._take(piece)
         elif value.get("event_type") == "stream-end":
             self._take(Piece(0, None, value.get("finish_reason")))
@@ -119,7 +124,9 @@ class TextReducer:
             self.problems.append(f"an object of unknown shape: {', '.join(sorted(value)[:5])}")
 
     def _take(self, piece: Piece) -> None:
-        choice = self.choices.setdefault(piece.choice, _Choice())
+        choice = self.choices.get(piece.choice)
+        if choice is None:
+            choice = self.choices[piece.choice] = _Choice()
         choice.text.add(piece.text)
         choice.reason = as_text(piece.reason) or choice.reason
         if piece.usage is not None and piece.usage != Usage():

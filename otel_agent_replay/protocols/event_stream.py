@@ -35,6 +35,8 @@ _UUID: Final = 9
 
 _NO_HEADERS: Final[Mapping[str, HeaderValue]] = MappingProxyType({})
 _unpack_prelude = struct.Struct(">III").unpack_from
+_unpack_crc = struct.Struct(">I").unpack_from
+_crc32 = zlib.crc32
 
 
 class Frame(NamedTuple):
@@ -72,21 +74,23 @@ class EventStreamParser:
         self._size += len(chunk)
         if self._size < self._wanted or self._lost is not None:
             return []
-        data = b"".join(self._held)
-        frames, at = [], 0
+        data = b"".join(self._held) if len(self._held) > 1 else chunk
+        frames, at, size = [], 0, len(data)
         self._wanted = PRELUDE
-        while len(data) - at >= PRELUDE:
-            length = self._length(data, at)
-            if length == 0:
+        while size - at >= PRELUDE:
+            length, headers, checksum = _unpack_prelude(data, at)
+            if _crc32(data[at : at + 8]) != checksum or not headers + _LEAST <= length <= _MOST:
+                self._lose(data[at : at + PRELUDE])
                 break
-            if len(data) - at < length:
+            end = at + length
+            if end > size:
                 self._wanted = length
                 break
             self._number += 1
-            frames.append(_frame(data[at : at + length], self._number))
-            at += length
-        rest = data[at:]
-        self._held, self._size = [rest] if rest else [], len(rest)
+            frames.append(_frame(data[at:end], PRELUDE + headers, self._number))
+            at = end
+        rest = data[at:] if at else data
+        self._held, self._size = [rest] if rest else [], size - at
         return frames
 
     def close(self) -> list[Frame]:
@@ -97,17 +101,14 @@ class EventStreamParser:
         problem = self._lost or f"frame {self._number + 1} is cut: {len(rest)} bytes of it came"
         return [Frame(rest, problem=problem, cut=self._lost is None)]
 
-    def _length(self, data: bytes, at: int) -> int:
-        """The length that a prelude proves, 0 when it proves none."""
-        length, headers, checksum = _unpack_prelude(data, at)
-        if zlib.crc32(data[at : at + 8]) == checksum and headers + _LEAST <= length <= _MOST:
-            return int(length)
+    def _lose(self, prelude: bytes) -> None:
+        """Say why nothing can be read from here on."""
+        length, headers, checksum = _unpack_prelude(prelude, 0)
         what = f"frame {self._number + 1} and all after it cannot be read"
-        if zlib.crc32(data[at : at + 8]) != checksum:
+        if _crc32(prelude[:8]) != checksum:
             self._lost = f"{what}: the checksum of its prelude is wrong"
         else:
             self._lost = f"{what}: its length is {length} bytes with {headers} bytes of headers"
-        return 0
 
 
 def frames_of(chunks: bytes | Iterable[bytes]) -> Iterator[Frame]:
@@ -144,10 +145,10 @@ def _sealed(headers: bytes, payload: bytes) -> bytes:
     return data + struct.pack(">I", zlib.crc32(data))
 
 
-def _frame(data: bytes, number: int) -> Frame:
-    if zlib.crc32(data[:-CRC]) != int.from_bytes(data[-CRC:], "big"):
+def _frame(data: bytes, end: int, number: int) -> Frame:
+    """The frame of `data`, whose headers end at `end`."""
+    if _crc32(data[:-CRC]) != _unpack_crc(data, len(data) - CRC)[0]:
         return Frame(data, problem=f"the checksum of frame {number} is wrong")
-    end = PRELUDE + int.from_bytes(data[4:8], "big")
     headers = _known_headers(data[PRELUDE:end])
     if headers is None:
         return Frame(data, problem=f"the headers of frame {number} cannot be read")
