@@ -165,10 +165,11 @@ def test_a_cohort_that_was_killed_goes_on_where_it_was(stage, tmp_path):
     assert not any(results[run]["alike"] for run in good[1:])
     code, document, said = stage.rerun("--cohort", str(cohort), "--pool", "cohort", "--parallel", "2")
     assert (code, [one["lane"] for one in document["results"]]) == (1, ["observed"] * 3 + ["candidate"] * 4)
-    assert "3 of 4 re-runs are in" in said
-    assert len(stage.world.asked) == asked + 3 - (1 if asked == 4 else 0)
+    assert "3 of 4 re-runs are in" in said  # only what never began is tried again
     replays = [one.run for one in Lake(stage.into).runs()]
-    assert {run.origin_run_id.hex() for run in replays} == set(good)
+    origins = [run.origin_run_id.hex() for run in replays]
+    assert (set(origins), origins.count(good[0])) == (set(good), 1)
+    assert len(stage.world.asked) in (asked + 2, asked + 3)  # one was on its way when its parent was killed
 
 
 def test_runs_of_the_lake_and_named_ones_may_answer(stage):

@@ -33,8 +33,22 @@ class Rewriter:
             raise self.answer
         return self.answer
 
+    def address(self, url):
+        return url
 
-def begin(rewriter, body=BODY, headers=(), tape=(), url=URL):
+
+class Route:
+    """Another endpoint; `key` takes the place of the client's."""
+
+    def __init__(self, url, key="new"):
+        self.url = url
+        self.key = key
+
+    def moved(self, protocol, url, headers):
+        return self.url, tuple((name, self.key if name == "x-key" else value) for name, value in headers)
+
+
+def begin(rewriter, body=BODY, headers=(), tape=(), url=URL, route=None, movable=True):
     observer = MemoryObserver()
     session = Session(
         run_id=b"f" * 16,
@@ -45,9 +59,11 @@ def begin(rewriter, body=BODY, headers=(), tape=(), url=URL):
         prefix={AnswerSource.TAPE: MemoryTape(list(tape))},
     )
     session.edits = rewriter
+    session.route = route
     session.open()
     try:
-        request = SentRequest("POST", url, (JSON, ("Content-Length", str(len(body))), *headers), body)
+        given = (JSON, ("Content-Length", str(len(body))), *headers)
+        request = SentRequest("POST", url, given, body, movable=movable)
         return begin_exchange((session, session.root), lambda: request), observer
     finally:
         session.close()
@@ -128,3 +144,39 @@ def test_other_http_is_not_edited():
         tap.end()
     assert (rewriter.asked, tap.edited) == ([], None)
     assert json.loads(observer.exchanges[0].call.request.data)["model"] == "old"
+
+
+ELSEWHERE = "http://other.test:9/gate/v1/chat/completions"
+
+
+def test_a_request_is_sent_to_another_endpoint_and_is_known_by_what_was_asked():
+    """URL and headers are the route's, the body is edited too; the record says both, and what the agent asked."""
+    tap, observer = begin(Rewriter(NEW), headers=(("x-key", "old"),), route=Route(ELSEWHERE))
+    assert (tap.edited.url, tap.edited.body, dict(tap.edited.headers)["x-key"]) == (ELSEWHERE, NEW, "new")
+    call = observer.begun[0].call
+    assert call.head.url == ELSEWHERE
+    assert call.notes == ("edited: model", "edited: sent to other.test:9 instead of h.test")
+    original, _ = begin(None)
+    assert call.asked == original.crossing.call.digest
+
+
+def test_a_client_that_has_connected_already_is_not_sent_elsewhere():
+    """To the same host it may still be sent, to another path there."""
+    with pytest.raises(ReplayInterrupt, match="has connected to h.test already"):
+        begin(None, route=Route(ELSEWHERE), movable=False)
+    tap, _ = begin(None, route=Route("http://h.test/v2/chat/completions"), movable=False)
+    assert tap.edited.url == "http://h.test/v2/chat/completions"
+
+
+@pytest.mark.parametrize("header", [("Authorization", "AWS4-HMAC-SHA256 Credential=x"), ("Signature", "sig1=:x:")])
+def test_what_its_client_has_signed_is_not_sent_elsewhere_or_edited(header):
+    """The signature covers path and body: it is said what to change instead, and nothing leaves."""
+    for rewriter, route in ((None, Route(ELSEWHERE)), (Rewriter(NEW), None)):
+        with pytest.raises(ReplayInterrupt, match="signed it .* change model and endpoint where the client is made"):
+            begin(rewriter, headers=(header,), route=route)
+
+
+def test_a_route_that_leads_to_no_model_is_refused():
+    """What is no request of the protocol any more is not sent."""
+    with pytest.raises(ReplayInterrupt, match="no request of openai.chat_completions"):
+        begin(None, route=Route("http://other.test/upload"))
