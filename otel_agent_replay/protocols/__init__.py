@@ -3,6 +3,7 @@
     recognise      which protocol an exchange speaks        split_request   where its repeating pieces lie
     PROTOCOLS      every protocol by name                   cost_usd        what it cost
     SseParser      server-sent events from any chunking     Reduction       an answer reduced while it arrives
+    EventStreamParser   the same of AWS's binary frames, checksums held
 
 A protocol is three modules: what it is (`openai_chat`), how its answers fold (`openai_chat_fold`) and how its requests
 read (`openai_chat_messages`). Malformed or unknown output is named in `Folded.problems`; its bytes are kept by whoever
