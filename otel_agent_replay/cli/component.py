@@ -87,9 +87,9 @@ def component(
 
 
 def _print_schema() -> None:
-    from importlib import resources
+    from otel_agent_replay.casefile.document import schema_text
 
-    click.echo(resources.files("otel_agent_replay.replay.component").joinpath("case.schema.json").read_text("utf-8"))
+    click.echo(schema_text())
 
 
 def _run(

@@ -1,4 +1,4 @@
-"""A component case: the folder with `case.yaml`, read and held against its schema.
+"""A component case: what of `case.yaml` prepares the answers of a run, and says what must come out.
 
 Pure but for reading the folder's files. Nothing is imported, and no file outside the folder is read.
 """
@@ -6,21 +6,30 @@ Pure but for reading the folder's files. Nothing is imported, and no file outsid
 from __future__ import annotations
 
 import datetime as dt
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from otel_agent_replay.casefile.document import CASE_FILE, CaseDocument, schema
+from otel_agent_replay.casefile.duration import duration_ns
+from otel_agent_replay.casefile.transitions import Transitions
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model import Kind
-from otel_agent_replay.replay.component.schema_check import problems
-from otel_agent_replay.replay.component.yaml_text import read_yaml
 
-CASE_FILE = "case.yaml"
+__all__ = [
+    "CASE_FILE",
+    "Attempt",
+    "Begun",
+    "CallBack",
+    "Case",
+    "Fixture",
+    "Transitions",
+    "attempt_of",
+    "duration_ns",
+    "schema",
+]
+
 EVENTS_FILE = "events.yaml"
 KINDS = {
     kind.value: kind
@@ -30,10 +39,7 @@ KINDS = {
 
 DEFAULT_START = "2026-01-01T00:00:00Z"
 DEFAULT_MAX_STEPS = 10_000
-_UNITS_NS = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9, "d": 86_400 * 10**9}
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.timezone.utc)
-_MOST_TOLD = 10
 _BESIDE = frozenset(("takes", "raises", "begins", "calls_back"))
 
 
@@ -93,18 +99,6 @@ class Fixture:
 
 
 @dataclass(frozen=True, slots=True)
-class Transitions:
-    """Which changes of state are right. Changes are pairs; `*` is any state. None: all are allowed."""
-
-    state: str = ""
-    start: str = ""
-    allowed: Sequence[tuple[str, str]] | None = None
-    forbidden: Sequence[tuple[str, str]] = ()
-    terminal: frozenset[str] = frozenset()
-    failed: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
 class Case:
     """One case. `folder` is where its files lie, `expect` what the case file says must come out."""
 
@@ -125,17 +119,18 @@ class Case:
     @classmethod
     def load(cls, folder: Path | str) -> Case:
         """Read the case in `folder` (or the `case.yaml` itself). Raises ConfigurationError saying where it is wrong."""
-        path = Path(folder)
-        path = path if path.name == CASE_FILE else path / CASE_FILE
-        return cls.of(read_yaml(path), path.parent)
+        return cls._of(CaseDocument.load(folder))
 
     @classmethod
     def of(cls, document: Any, folder: Path) -> Case:
         """Return the case of a document as YAML or JSON gives it; files that it names lie in `folder`."""
-        wrong = problems(document, schema())
-        if wrong:
-            more = [] if len(wrong) <= _MOST_TOLD else [f"and {len(wrong) - _MOST_TOLD} more"]
-            raise ConfigurationError(f"{folder / CASE_FILE} is wrong: {'; '.join([*wrong[:_MOST_TOLD], *more])}")
+        return cls._of(CaseDocument.of(document, folder))
+
+    @classmethod
+    def _of(cls, given: CaseDocument) -> Case:
+        document, folder = given.content, given.folder
+        if "entry" not in document:
+            raise given.wrong("'entry' is missing: a component run needs the orchestrator, pkg.mod:func")
         clock = document.get("clock", {})
         return cls(
             folder=folder,
@@ -148,17 +143,14 @@ class Case:
             environment=document.get("environment", {}),
             max_steps=document.get("max_steps", DEFAULT_MAX_STEPS),
             fixtures=[_fixture(number, one) for number, one in enumerate(document.get("fixtures", ()), 1)],
-            transitions=_transitions(document.get("transitions", {})),
-            at_most_once=document.get("effects", {}).get("at_most_once", True),
+            transitions=Transitions.of(given.section("transitions")),
+            at_most_once=bool(given.section("effects").get("at_most_once", True)),
             expect=document.get("expect", {}),
         )
 
     def file(self, name: str) -> Path:
         """Return the path of a file that the case names. Raises ConfigurationError for one outside its folder."""
-        path = (self.folder / name).resolve()
-        if not path.is_relative_to(self.folder.resolve()):
-            raise ConfigurationError(f"{name!r} lies outside the case's folder {self.folder}")
-        return path
+        return CaseDocument(self.folder, {}).file(name)
 
     def read(self, name: str) -> bytes:
         """Return the bytes of a file that the case names. Raises ConfigurationError."""
@@ -172,25 +164,6 @@ class Case:
         """The file that holds the expected event log; None where the case has it inline."""
         named = self.expect.get("events", EVENTS_FILE)
         return self.file(named) if isinstance(named, str) else None
-
-
-@lru_cache(maxsize=1)
-def schema() -> Mapping[str, Any]:
-    """Return the JSON Schema of `case.yaml`, as it is shipped."""
-    text = resources.files(__package__).joinpath("case.schema.json").read_text(encoding="utf-8")
-    document: Mapping[str, Any] = json.loads(text)
-    return document
-
-
-def duration_ns(given: float | str) -> int:
-    """Return the nanoseconds of a number of seconds, or of a text like `1h30m`.
-
-    >>> duration_ns("1m30s")
-    90000000000
-    """
-    if isinstance(given, str):
-        return sum(round(float(amount) * _UNITS_NS[unit]) for amount, unit in _AMOUNT.findall(given))
-    return round(given * 1e9)
 
 
 def attempt_of(given: Mapping[str, Any]) -> Attempt:
@@ -212,23 +185,6 @@ def _fixture(number: int, given: Mapping[str, Any]) -> Fixture:
     attempts = [attempt_of(one) for one in given["attempts"]]
     repeat, effect = given.get("repeat", False), given.get("effect")
     return Fixture(number, KINDS[kind], given[kind], attempts, given.get("arguments"), repeat, effect)
-
-
-def _transitions(given: Mapping[str, Any]) -> Transitions:
-    allowed = given.get("allowed")
-    return Transitions(
-        given.get("state", ""),
-        given.get("start", ""),
-        None if allowed is None else [_change(one) for one in allowed],
-        [_change(one) for one in given.get("forbidden", ())],
-        frozenset(given.get("terminal", ())),
-        frozenset(given.get("failed", ())),
-    )
-
-
-def _change(text: str) -> tuple[str, str]:
-    before, _, after = text.partition(" -> ")
-    return before, after
 
 
 def _moment_ns(text: str, folder: Path) -> int:

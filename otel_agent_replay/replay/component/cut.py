@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from otel_agent_replay.casefile.yaml_text import document
 from otel_agent_replay.errors import CannotJudge, ConfigurationError
 from otel_agent_replay.model import Failure, Kind, Node, Outcome, OutcomeStatus, Payload, RecordedRun
 from otel_agent_replay.replay.component.case import CASE_FILE, KINDS, Case
-from otel_agent_replay.replay.component.yaml_text import document
 
 _FOLDER = "fixtures"
 _DECLARED = re.compile(r"(?!__main__)[\w.]+:[\w.]+\Z")

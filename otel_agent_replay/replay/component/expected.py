@@ -6,13 +6,12 @@ import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from otel_agent_replay.casefile.holding import holds
+from otel_agent_replay.casefile.yaml_text import one_a_line, read_yaml
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.replay.component.case import Case
 from otel_agent_replay.replay.component.event_log import END, Event
-from otel_agent_replay.replay.component.fixtures import holds
 from otel_agent_replay.replay.component.invariants import Broken, states
-from otel_agent_replay.replay.component.yaml_text import one_a_line, read_yaml
-
 
 NO_LOG = "expected_log_missing"
 """The rule that a case breaks when it names an event log that is not there."""

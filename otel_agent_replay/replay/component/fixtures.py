@@ -9,11 +9,12 @@ from __future__ import annotations
 import fnmatch
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from otel_agent_replay.boundary.crossing import Answer, Place
+from otel_agent_replay.casefile.holding import holds
 from otel_agent_replay.errors import Candidate, CodecError, ReplayDeparture, ReplayInterrupt
 from otel_agent_replay.model import Call, Kind, MediaType, Outcome, Read
 from otel_agent_replay.payload.codec import decode
@@ -41,12 +42,31 @@ class Told:
 class FixtureAnswer(Wait):
     """A prepared answer; it comes at its moment in virtual time, over HTTP with the first byte of its head."""
 
-    __slots__ = ("told",)
-    delays_head = True
+    __slots__ = ("_asked_ns", "told")
 
     def __init__(self, waits: VirtualWaits, wakes_ns: int, outcome: Outcome, told: Told) -> None:
         super().__init__(waits, wakes_ns, outcome)
+        self._asked_ns = waits.elapsed_ns
         self.told = told
+
+    def settle_within(self, patience_s: float | None) -> bool:
+        """Let the time pass until it comes, or until the caller's patience is over; return whether it came."""
+        came = self._within(patience_s)
+        self._waits.until(self.wakes_ns)
+        return came
+
+    async def settle_within_async(self, patience_s: float | None) -> bool:
+        """The same for a task."""
+        came = self._within(patience_s)
+        await self._waits.until_async(self.wakes_ns)
+        return came
+
+    def _within(self, patience_s: float | None) -> bool:
+        """Whether it comes while somebody waits for it; else it is over when they give up."""
+        given_up_ns = self.wakes_ns if patience_s is None else self._asked_ns + int(patience_s * 1e9)
+        came = self.wakes_ns <= given_up_ns
+        self.wakes_ns = min(self.wakes_ns, given_up_ns)
+        return came
 
 
 class Fixtures:
@@ -171,20 +191,6 @@ def arguments_of(call: Call) -> Any:
         return decode(data) if call.request.media_type == MediaType.VALUE.value else json.loads(data)
     except (CodecError, ValueError):
         return None
-
-
-def holds(given: Any, wanted: Any) -> bool:
-    """Whether `given` has everything that `wanted` has: members of mappings, all items of lists.
-
-    >>> holds({"id": 17, "state": "lost"}, {"id": 17})
-    True
-    """
-    if isinstance(wanted, Mapping):
-        return isinstance(given, Mapping) and all(name in given and holds(given[name], wanted[name]) for name in wanted)
-    if isinstance(wanted, list):
-        same_length = isinstance(given, (list, tuple)) and len(given) == len(wanted)
-        return same_length and all(holds(one, other) for one, other in zip(given, wanted, strict=True))
-    return bool(given == wanted)
 
 
 def _fits(fixture: Fixture, call: Call) -> bool:

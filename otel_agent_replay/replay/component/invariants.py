@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from otel_agent_replay.model import Kind
 from otel_agent_replay.replay.component.case import Case, Transitions
@@ -32,7 +31,7 @@ def states(rules: Transitions, events: Sequence[Event]) -> list[tuple[Event | No
     found: list[tuple[Event | None, str]] = [(None, rules.start)] if rules.start else []
     for event in events:
         if event.kind == _CHECKPOINT:
-            name = _state_of(rules, event)
+            name = rules.state_of(event.name, event.state)
             if name is not None:
                 found.append((event, name))
     return found
@@ -47,36 +46,22 @@ def broken_rules(case: Case, events: Sequence[Event]) -> list[Broken]:
     return sorted(found, key=lambda one: one.event)
 
 
-def _state_of(rules: Transitions, event: Event) -> str | None:
-    if not rules.state:
-        return event.name
-    found: Any = event.state
-    for part in rules.state.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
-    return None if found is None else str(found)
-
-
 def _changes(rules: Transitions, events: Sequence[Event]) -> Iterator[Broken]:
     before = ""
     for event, state in states(rules, events):
-        if event is not None and before and state != before:
-            change = (before, state)
-            if any(_fits(change, one) for one in rules.forbidden):
-                yield Broken("forbidden_transition", event.number, f"{before} -> {state} is forbidden")
-            elif rules.allowed is not None and not any(_fits(change, one) for one in rules.allowed):
-                yield Broken("transition_not_allowed", event.number, f"{before} -> {state} is not among the allowed")
+        wrong = "" if event is None else rules.wrong_change(before, state)
+        if event is not None and wrong == "forbidden":
+            yield Broken("forbidden_transition", event.number, f"{before} -> {state} is forbidden")
+        elif event is not None and wrong:
+            yield Broken("transition_not_allowed", event.number, f"{before} -> {state} is not among the allowed")
         before = state
-
-
-def _fits(change: tuple[str, str], pattern: tuple[str, str]) -> bool:
-    return all(wanted in ("*", is_now) for is_now, wanted in zip(change, pattern, strict=True))
 
 
 def _after_the_end(rules: Transitions, events: Sequence[Event]) -> Iterator[Broken]:
     """Look for what goes on after a terminal state."""
     ended = ""
     for event in events:
-        state = _state_of(rules, event) if event.kind == _CHECKPOINT else None
+        state = rules.state_of(event.name, event.state) if event.kind == _CHECKPOINT else None
         if ended and state is not None and state != ended:
             yield Broken("after_terminal_state", event.number, f"the state changes to {state} after {ended}")
         elif ended and event.happened:
@@ -92,8 +77,8 @@ def _after_failure(rules: Transitions, events: Sequence[Event]) -> Iterator[Brok
             yield Broken("effect_after_failure", event.number, f"{event.effect} happens after {failed}")
         if event.kind == END and event.run == 1 and event.status == _ERROR:
             failed = f"the run failed ({event.error})"
-        elif event.kind == _CHECKPOINT and _state_of(rules, event) in rules.failed:
-            failed = str(_state_of(rules, event))
+        elif event.kind == _CHECKPOINT and rules.state_of(event.name, event.state) in rules.failed:
+            failed = str(rules.state_of(event.name, event.state))
 
 
 def _twice(events: Sequence[Event]) -> Iterator[Broken]:

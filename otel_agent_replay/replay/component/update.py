@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from otel_agent_replay.casefile.yaml_text import one_a_line
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.replay.component.case import CASE_FILE, Case
 from otel_agent_replay.replay.component.expected import NO_LOG, expected_lines, log_differs
 from otel_agent_replay.replay.component.result import ComponentResult, ComponentStatus
-from otel_agent_replay.replay.component.yaml_text import one_a_line
 
 _UNFINISHED = frozenset(("no_fixture", "fence", "refused", "step_limit"))
 _HEAD = "# The expected event log, one event a line: `agent-replay component CASE --update` writes it anew.\n"

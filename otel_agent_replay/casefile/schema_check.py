@@ -1,7 +1,8 @@
 """A value held against a JSON Schema, with errors for people: where, what is wrong, what was meant.
 
 Knows what `case.schema.json` uses: type, properties, required, additionalProperties, items, minItems, enum, minimum,
-pattern, $ref into $defs, and oneOf as "exactly one of these keys". Any other validator takes the same file.
+pattern, $ref into $defs, oneOf as "exactly one of these keys" of a mapping, and anyOf as forms of different types. Any
+other validator takes the same file.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ def _problems(value: Any, schema: Mapping[str, Any], defs: Mapping[str, Any], wh
     reference = schema.get("$ref")
     if reference is not None:
         schema = {**defs[reference.rpartition("/")[2]], **{k: v for k, v in schema.items() if k != "$ref"}}
+    if "anyOf" in schema:
+        schema = _form(value, schema["anyOf"], defs)
     wanted = schema.get("type")
     if wanted is not None and not _is_any(value, [wanted] if isinstance(wanted, str) else wanted):
         names = [wanted] if isinstance(wanted, str) else wanted
@@ -52,6 +55,13 @@ def _problems(value: Any, schema: Mapping[str, Any], defs: Mapping[str, Any], wh
             yield f"{where}: needs at least {schema['minItems']}"
         for number, item in enumerate(value):
             yield from _problems(item, schema.get("items", {}), defs, f"{where}[{number}]")
+
+
+def _form(value: Any, forms: list[Mapping[str, Any]], defs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the form that a value of this type must fit; where none has its type, one that names all types."""
+    resolved = [defs[form["$ref"].rpartition("/")[2]] if "$ref" in form else form for form in forms]
+    fitting = next((form for form in resolved if _is_any(value, [form["type"]])), None)
+    return {"type": [form["type"] for form in resolved]} if fitting is None else fitting
 
 
 def _of_mapping(value: dict[Any, Any], schema: Mapping[str, Any], defs: Mapping[str, Any], where: str) -> Iterator[str]:
