@@ -11,10 +11,10 @@ from dataclasses import replace
 
 from otel_agent_replay.boundary.crossing import Crossing, leave_of
 from otel_agent_replay.boundary.http_faults import stop
-from otel_agent_replay.boundary.transport_faults import TransportFault
+from otel_agent_replay.boundary.transport_faults import Fault, TransportFault
 from otel_agent_replay.errors import MissingPayload, ReplayDeparture, ReplayInterrupt, TapeEnded
 from otel_agent_replay.model import HttpResponseHead, Outcome, OutcomeStatus, Payload
-from otel_agent_replay.payload.failure import rebuild
+from otel_agent_replay.payload.failure import failure_of, rebuild
 
 
 class Served:
@@ -22,10 +22,22 @@ class Served:
 
     Call `open` (or `open_async`) first: it raises a failure that came before any answer. Then `take` until it
     gives None, then `end` (or `end_async`); or `leave` at any time. All but `take` may raise. `translate` makes the
-    client's own error of a prepared one.
+    client's own error of a prepared one; `connect_s` and `read_s` are how long the client waits for that, None: for
+    ever.
     """
 
-    __slots__ = ("__weakref__", "_done", "_next", "_outcome", "_pieces", "_taken", "crossing", "translate")
+    __slots__ = (
+        "__weakref__",
+        "_done",
+        "_next",
+        "_outcome",
+        "_pieces",
+        "_taken",
+        "connect_s",
+        "crossing",
+        "read_s",
+        "translate",
+    )
 
     def __init__(self, crossing: Crossing, outcome: Outcome) -> None:
         self.crossing = crossing
@@ -34,6 +46,8 @@ class Served:
         self._next = 0
         self._taken = 0
         self._done = False
+        self.connect_s: float | None = None
+        self.read_s: float | None = None
         self.translate: Callable[[TransportFault], BaseException] | None = None
         crossing.leave = leave_of(self)
 
@@ -64,25 +78,29 @@ class Served:
 
     def open(self) -> None:
         """Raise the recorded failure if it came before any answer, at its turn."""
-        if self._fails_at_once():
-            self.end()
-        elif self._waits_for_head():
+        within = getattr(self.crossing.answer, "settle_within", None)
+        if within is not None:
             try:
-                self.crossing.settle()
+                came = within(self._patience_s())
             except BaseException:
                 self._finish(replace(self._outcome, status=OutcomeStatus.CANCELLED))
                 raise
+            self._arrived(came=came)
+        if self._fails_at_once():
+            self.end()
 
     async def open_async(self) -> None:
         """Raise the recorded failure if it came before any answer, at its turn."""
-        if self._fails_at_once():
-            await self.end_async()
-        elif self._waits_for_head():
+        within = getattr(self.crossing.answer, "settle_within_async", None)
+        if within is not None:
             try:
-                await self.crossing.settle_async()
+                came = await within(self._patience_s())
             except BaseException:
                 self._finish(replace(self._outcome, status=OutcomeStatus.CANCELLED))
                 raise
+            self._arrived(came=came)
+        if self._fails_at_once():
+            await self.end_async()
 
     def take(self) -> bytes | None:
         """Return the next recorded piece, or None after the last; then call `end`."""
@@ -175,9 +193,21 @@ class Served:
     def _fails_at_once(self) -> bool:
         return self._outcome.head is None
 
-    def _waits_for_head(self) -> bool:
-        """Whether the answer takes its time before the head comes; a recorded one is held at its end alone."""
-        return bool(getattr(self.crossing.answer, "delays_head", False))
+    # --- a prepared answer takes its time before its head; a recorded one is held at its end alone ---
+
+    def _never_connects(self) -> bool:
+        failure = self._outcome.failure
+        return failure is not None and failure.message == Fault.CONNECT_TIMEOUT.value
+
+    def _patience_s(self) -> float | None:
+        return self.connect_s if self._never_connects() else self.read_s
+
+    def _arrived(self, *, came: bool) -> None:
+        """Go on with an answer that came within the client's patience; end the exchange with its timeout otherwise."""
+        if not came:
+            fault = Fault.CONNECT_TIMEOUT if self._never_connects() else Fault.READ_TIMEOUT
+            self._outcome = Outcome(OutcomeStatus.ERROR, failure=failure_of(TransportFault(fault)))
+            self._pieces = []
 
     def _check_end(self) -> None:
         """Stop the replay where the reader wants more than was ever received."""

@@ -198,6 +198,16 @@ def test_a_model_clients_own_retries_take_virtual_time(agent):
     assert first.log == second.log
 
 
+@pytest.mark.parametrize("agent", ["patient_client", "patient_async_client"])
+def test_an_answer_that_outlasts_the_clients_own_timeout_is_a_timeout(agent):
+    """The model client waits ten minutes for an answer that would take forty, and then tries again by itself."""
+    result = run(agent, chat({"message": {"text": "late"}, "takes": "40m"}, {"message": {"text": "yes"}})).check()
+    first, second = (line for line in result.log if "model" in line)
+    assert (first["shape"], first["error"], first["took"]) == ("message", "read_timeout", 600)
+    assert 600 < second["at"] < 610
+    assert result.result == "yes"
+
+
 def test_half_an_hour_of_backing_off_is_over_at_once():
     """A library's waits of 10 and 20 minutes, and its deadline by the clock; nobody sleeps."""
     result = run("half_an_hour", tool("second_opinion", {"refused": True}, {"refused": True}, value("yes"))).check()

@@ -237,7 +237,7 @@ def _sync_front(library: _Library, original: Any) -> Any:
         if exchange is None:
             return original(self, request)
         if isinstance(exchange, Served):
-            exchange.translate = library.error
+            _tell_client(library, request, exchange)
             exchange.open()
             return library.response(exchange, library.served(exchange))
         request = _to_send(library, request, exchange)
@@ -263,13 +263,20 @@ def _async_front(library: _Library, original: Any) -> Any:
         if exchange is None:
             return await original(self, request)
         if isinstance(exchange, Served):
-            exchange.translate = library.error
+            _tell_client(library, request, exchange)
             await exchange.open_async()
             return library.response(exchange, library.async_served(exchange))
         request = _to_send(library, request, exchange)
         return await _call_through_async(library, original, self, request, exchange, streamed=body is None)
 
     return handle_async_request
+
+
+def _tell_client(library: _Library, request: Any, served: Served) -> None:
+    """Say how this client fails, and how long it waits."""
+    served.translate = library.error
+    patience = request.extensions.get("timeout") or {}
+    served.connect_s, served.read_s = patience.get("connect"), patience.get("read")
 
 
 def _call_through(

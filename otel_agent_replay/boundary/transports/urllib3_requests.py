@@ -215,6 +215,7 @@ def _preload(response: Any, *, decode_content: bool) -> None:
 
 def _serve(library: _Library, pool: Any, conn: Any, method: str, url: str, more: dict[str, Any], served: Served) -> Any:
     served.translate = functools.partial(library.error, pool, conn, url)
+    served.connect_s, served.read_s = _patience(more.get("timeout"))
     try:
         served.open()
     except Exception as error:
@@ -246,6 +247,18 @@ def _serve(library: _Library, pool: Any, conn: Any, method: str, url: str, more:
     if original.isclosed():
         response.release_conn()
     return response
+
+
+def _patience(timeout: Any) -> tuple[float | None, float | None]:
+    """Return how long the caller waits for a connection and for an answer; None: for ever, or as the system does."""
+    if timeout is None:
+        return None, None
+    total = timeout.total
+    found = [
+        min([one for one in (limit, total) if isinstance(one, (int, float))], default=None)
+        for limit in (timeout._connect, timeout._read)
+    ]
+    return found[0], found[1]
 
 
 def _at_home(error: Exception, pool: Any, conn: Any) -> None:
