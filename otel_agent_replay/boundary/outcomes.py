@@ -57,12 +57,14 @@ def value_outcome(session: Session, value: Any, level: CaptureLevel | None = Non
         return _not_kept(session, _OK, error)
 
 
-def error_outcome(session: Session, error: BaseException, *, yielded: list[Any] | None = None) -> Outcome:
+def error_outcome(
+    session: Session, error: BaseException, level: CaptureLevel | None = None, *, yielded: list[Any] | None = None
+) -> Outcome:
     """Return the outcome of a call that raised `error`, after it had yielded `yielded` (generators only)."""
     cancelled = isinstance(error, asyncio.CancelledError)
     status = OutcomeStatus.CANCELLED if cancelled else OutcomeStatus.ERROR
     try:
-        failure = recorded_failure(error, FailurePhase.CALL, session.redaction)
+        failure = recorded_failure(error, FailurePhase.CALL, rules_at(session, level))
     except Exception as defect:
         return _not_kept(session, status, defect)
     result = None if yielded is None else value_outcome(session, {"yielded": yielded}).result
@@ -105,7 +107,7 @@ def items_outcome(
 def failed_items(session: Session, level: CaptureLevel | None, items: list[Any], error: BaseException) -> Outcome:
     """Return the outcome of a generator that gave `items` (each encoded) and then raised `error`."""
     whole = items_outcome(session, level, items, None)
-    failed = error_outcome(session, error)
+    failed = error_outcome(session, error, level)
     return Outcome(
         status=failed.status,
         result=whole.result,

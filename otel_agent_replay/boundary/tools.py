@@ -213,7 +213,7 @@ def _ended(declaration: Declaration, crossing: Crossing, value: Any) -> None:
         crossing.finish(outcome)
 
 
-def _failed(crossing: Crossing, error: BaseException) -> None:
+def _failed(declaration: Declaration, crossing: Crossing, error: BaseException) -> None:
     """End a called-through crossing with what it raised; one that waits for a person does not end."""
     if isinstance(error, AwaitingPerson):
         session = crossing.session
@@ -222,7 +222,7 @@ def _failed(crossing: Crossing, error: BaseException) -> None:
             session.effects.awaits(crossing.place, crossing.call)
         crossing.finish(Outcome(OutcomeStatus.PENDING, notes=("it waits for a person's answer",)))
     else:
-        crossing.finish(error_outcome(crossing.session, error))
+        crossing.finish(error_outcome(crossing.session, error, declaration.capture))
 
 
 def _grant(
@@ -285,7 +285,7 @@ def call(declaration: Declaration, here: tuple[Session, Place], args: tuple[Any,
         with crossing.inside():
             value = _through(declaration, crossing, kwargs)(*args, **kwargs)
     except BaseException as error:
-        _failed(crossing, error)
+        _failed(declaration, crossing, error)
         raise
     _ended(declaration, crossing, value)
     return value
@@ -300,14 +300,14 @@ async def call_async(
         try:
             await crossing.settle_async()
         except asyncio.CancelledError as error:
-            _failed(crossing, error)
+            _failed(declaration, crossing, error)
             raise
         return _served_value(declaration, crossing, crossing.answer)
     try:
         with crossing.inside():
             value = await _through(declaration, crossing, kwargs)(*args, **kwargs)
     except BaseException as error:
-        _failed(crossing, error)
+        _failed(declaration, crossing, error)
         raise
     _ended(declaration, crossing, value)
     return value

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from otel_agent_replay.errors import CodecError
-from otel_agent_replay.payload import arrays, containers, exceptions, moments, objects, scalars
+from otel_agent_replay.payload import arrays, containers, exceptions, http_objects, moments, objects, scalars
 from otel_agent_replay.payload.kept import KeptAsText
 from otel_agent_replay.payload.where import Where, show
 
@@ -81,5 +81,6 @@ _READERS: dict[str, Callable[[dict[str, Any], Decoder, Where], Any]] = {
     **arrays.READERS,
     **objects.READERS,
     **exceptions.READERS,
+    **http_objects.READERS,
     "text_only": _read_kept,
 }

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from otel_agent_replay.payload import arrays, containers, moments, scalars
+from otel_agent_replay.payload import arrays, containers, http_objects, moments, scalars
 from otel_agent_replay.payload.classes import class_name
 from otel_agent_replay.payload.exceptions import write_exception
 from otel_agent_replay.payload.kept import KeptAsText
@@ -128,7 +128,7 @@ class Encoder:
         for parent, known in _PARENTS:
             if isinstance(value, parent):
                 return _as_parent(parent, known)
-        return write_object
+        return http_objects.write_http if http_objects.is_http(kind) else write_object
 
     def text(self, text: str) -> Any:
         """Return `text`, or its tag when it holds lone surrogates."""

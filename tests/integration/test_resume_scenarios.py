@@ -218,6 +218,18 @@ def test_a_call_that_failed_is_tried_again_under_its_key(theatre, world, kill_at
     replayed(theatre, "tries_again", "x")
 
 
+@pytest.mark.parametrize("ledger", ["file", ""])
+def test_an_error_on_record_has_its_response(stage, world, tmp_path, ledger):
+    """A tool's HTTP error comes from the tape with status, body and headers, resumed and replayed."""
+    theatre = Theatre(stage, world, tmp_path, ledger)
+    world.fails["/refunds"] = 1
+    theatre.record("looks_at_errors", "x", kill_at="during:3")
+    scene = theatre.resume("looks_at_errors", theatre.run().run, "x")
+    assert scene.result[:4] == [500, {}, "application/json", "POST"]
+    assert sum(world.called.values()) == 1
+    replayed(theatre, "looks_at_errors", "x")
+
+
 @pytest.mark.parametrize("kill_at", ["during:2", "after:1", "before:3", "during:4", "after:4"])
 def test_two_equal_calls_on_purpose_are_two_effects(theatre, world, kill_at):
     """Two equal calls that both succeed have two keys, and stay two effects over a crash."""

@@ -240,6 +240,17 @@ def tries_again(order: str) -> list:
 
 
 @replay.agent
+def looks_at_errors(order: str) -> list:
+    """Goes by what an error's response says."""
+    try:
+        refund(order, 1)
+    except httpx2.HTTPStatusError as error:
+        answer = error.response
+        told = [answer.status_code, answer.json(), answer.headers["content-type"], error.request.method]
+    return [*told, ask(f"what now, after {told}?")]
+
+
+@replay.agent
 def pays_twice(order: str) -> list:
     return [refund(order, 1), refund(order, 1), ask("last")]
 

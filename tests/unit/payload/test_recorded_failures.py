@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from otel_agent_replay.model import Failure, FailurePhase
-from otel_agent_replay.payload import KeptAsText, UnknownRecordedError, failure_of, rebuild
+from otel_agent_replay.payload import UnknownRecordedError, failure_of, rebuild
 
 
 class NeedsMuch(Exception):
@@ -127,8 +127,8 @@ def test_chains_are_bounded_and_loops_end():
     assert failure_of(one, FailurePhase.CALL).cause.cause is None
 
 
-def test_what_an_exception_holds_and_nobody_can_keep():
-    """An exception that holds a live response says that it does not round-trip, and its plain attributes come back."""
+def test_an_sdks_error_has_its_response():
+    """An exception that holds a response says that it does not come back whole, and what is asked of it comes back."""
     request = httpx.Request("POST", "http://example.org")
     response = httpx.Response(429, request=request)
     error = openai.RateLimitError("slow down", response=response, body={"code": "rate"})
@@ -137,7 +137,8 @@ def test_what_an_exception_holds_and_nobody_can_keep():
     again = rebuild(failure)
     assert type(again) is openai.RateLimitError
     assert (again.status_code, again.body, str(again)) == (429, {"code": "rate"}, "slow down")
-    assert isinstance(again.response, KeptAsText)
+    assert (type(again.response), again.response.status_code) == (httpx.Response, 429)
+    assert str(again.request.url) == "http://example.org"
 
 
 def test_an_unknown_class_has_a_stand_in():
