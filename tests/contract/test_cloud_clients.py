@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import anthropic
 import botocore.session
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from otel_agent_replay.protocols import PROTOCOLS, frames_of
 from otel_agent_replay.protocols.request_edits import RequestEdits
 from otel_agent_replay.replay.edited_requests import EditedRequests
 from otel_agent_replay.testing import Reply, ScriptedProvider
+from otel_agent_replay.testing.replies import anthropic_message, anthropic_stream
 from tests.support.bedrock_bodies import chunk, converse_stream, exception, text_answer
 from tests.support.http_clients import CLIENTS, client_of
 from tests.support.tape_session import recording, replaying
@@ -190,6 +192,36 @@ def test_a_gemini_call_replays_in_every_form(name):
     assert PROTOCOLS["google.generate_content"].fold(kept.data, kept.media_type, 200).text == "Gut. \U0001f600"
     assert (semconv.RESPONSE_TIME_TO_FIRST_CHUNK in exchange.outcome.attributes) == (name != "plain")
     assert "AIzaSyTest" not in repr(exchange)
+    with replaying(observer.exchanges):
+        assert call(provider.url) == live
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_claude_on_vertex_ai_replays_through_its_own_client(streamed):
+    """Anthropic's client for Vertex AI names the model in the URL: recorded as Messages, replayed with equal objects."""
+
+    def call(url):
+        options = {"access_token": "ya29.not-to-be-kept", "region": "us-east5", "project_id": "p", "max_retries": 0}
+        with anthropic.AnthropicVertex(base_url=url + "/v1", **options) as client:
+            asked = {
+                "model": "claude-sonnet-4@20250514",
+                "max_tokens": 9,
+                "messages": [{"role": "user", "content": "hi"}],
+            }
+            if streamed:
+                return [event.model_dump() for event in client.messages.create(stream=True, **asked)]
+            return [client.messages.create(**asked).model_dump()]
+
+    reply = anthropic_stream(["G", "ut."]) if streamed else anthropic_message("Gut.")
+    with ScriptedProvider([reply]) as provider, recording() as observer:
+        live = call(provider.url)
+    (seen,) = provider.seen
+    assert "model" not in seen.json
+    (exchange,) = observer.exchanges
+    facts = exchange.call.attributes
+    assert (exchange.call.kind, facts[semconv.PROTOCOL]) == (Kind.MODEL, "anthropic.messages")
+    assert (facts[semconv.REQUEST_MODEL], facts[semconv.REQUEST_STREAM]) == ("claude-sonnet-4@20250514", streamed)
+    assert "ya29" not in repr(exchange)
     with replaying(observer.exchanges):
         assert call(provider.url) == live
 
