@@ -198,7 +198,7 @@ def test_a_gemini_call_replays_in_every_form(name):
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_claude_on_vertex_ai_replays_through_its_own_client(streamed):
-    """Anthropic's client for Vertex AI names the model in the URL: recorded as Messages, replayed with equal objects."""
+    """Anthropic's client for Vertex AI names the model in the URL; recorded as Messages, replayed with equals."""
 
     def call(url):
         options = {"access_token": "ya29.not-to-be-kept", "region": "us-east5", "project_id": "p", "max_retries": 0}
