@@ -52,7 +52,7 @@ def _lines(totals: Sequence[LaneTotals], results: Sequence[RerunResult], lake: P
     fences = dict.fromkeys(", ".join(one.report.fences) for one in again if one.report.fences)
     for text in fences:
         yield line((f"  fences: {text}", QUIET))
-    shown = next((one.report for one in again if one.report.run_id), None)
+    shown = next((one.report for one in (*differing, *again) if one.report.run_id), None)
     if shown is not None:
         yield line((f"  re-runs are in {into}", QUIET))
         ids = f"{shown.origin_run_id} {shown.run_id}"
@@ -81,9 +81,17 @@ def _one(result: RerunResult) -> Iterator[Text]:
         yield line(f"  parted {where}: {parted.observed}")
         yield line(f"    now: {parted.came}" + ("" if parted.step is None else f" (step {parted.step})"))
     for what in report.refused:
-        yield line(f"  refused: {what}")
+        yield line(f"  refused: {what}{_advice(what)}")
     for drift in report.drifted:
         note = ", recorded after other writes" if drift.other_writes else ""
         yield line(f"  drifted: {drift.name} (step {drift.step}, on record step {drift.recorded_step}{note})")
     if report.run_id:
         yield line((f"  re-run {report.run_id}", QUIET))
+
+
+def _advice(refused: str) -> str:
+    """Return what one can do about it, "" for nothing that is sure to be right."""
+    words = refused.split()
+    if words[:1] == ["http"] and words[1:2] in (["GET"], ["HEAD"]):
+        return f" (if it may be asked live: --live '{' '.join(words[1:3])}')"
+    return " (a dry_run= of the tool would be rehearsed)" if words[:1] == ["tool"] else ""

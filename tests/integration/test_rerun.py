@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -227,6 +228,40 @@ def test_a_run_that_uses_too_much_is_stopped_and_told(stage):
     code, result = stage.one(origin, "--limit", "cpu=8")
     assert (code, result["status"], "CPU limit" in result["report"]["reason"]) == (1, "stopped", True), result
     assert result["report"]["run_id"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes end with their parent on Linux")
+def test_a_re_run_ends_with_the_command_that_started_it(stage):
+    """Nobody is left to take its result or to hold it to a budget: the child is gone, too."""
+    origin = stage.record([["find", "17"]])
+    stage.world.scripts["new"] = [["spin"]]
+    parent = subprocess.Popen(
+        stage.command(origin, "--candidate", "model=new", "--entry", ENTRY),
+        env=stage.environment, cwd=stage.folder, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        _until(lambda: len(stage.world.asked) == 2)
+        tasks = Path(f"/proc/{parent.pid}/task").iterdir()
+        children = [pid for task in tasks for pid in (task / "children").read_text().split()]
+        assert children
+    finally:
+        parent.kill()
+        parent.wait()
+    _until(lambda: not any(map(_is_alive, children)))
+
+
+def _until(happened):
+    deadline = time.monotonic() + 120
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _is_alive(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def test_a_process_that_never_begins_a_run_cannot_be_judged(stage):

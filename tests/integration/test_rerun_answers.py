@@ -53,7 +53,10 @@ def test_reads_and_writes_come_from_the_tape_wherever_they_are_made(clerk):
 def test_a_write_that_is_not_on_the_tape_is_refused_and_ends_the_run(clerk):
     """Other arguments, or the same a second time: nobody does it, whatever the agent catches."""
     origin = clerk.record([FIND, REFUND])
-    for script, refused in (([["refund", "17", 200]], "tool refund"), ([REFUND, REFUND, FIND], "tool refund")):
+    for script, refused in (
+        ([["refund", "17", 200]], 'tool refund {"order":"17","cents":200}'),
+        ([REFUND, REFUND, FIND], 'tool refund {"order":"17","cents":100}'),
+    ):
         again = clerk.rerun(origin, script)
         assert isinstance(again.error, CrossingRefused)
         result = again.result
@@ -149,7 +152,10 @@ def test_an_approval_holds_for_the_same_action_and_arguments_only(clerk):
     again = clerk.rerun(origin, [["may_pay", "17", 5], ["pay", "17", 5]])
     assert dict(again.result.answers) == {"tape": 2}
     other = clerk.rerun(origin, [["may_pay", "17", 6], ["pay", "17", 6]])
-    assert (other.result.report.status, other.result.report.refused) == (RerunStatus.REFUSED, ("approval may_pay",))
+    assert (other.result.report.status, other.result.report.refused) == (
+        RerunStatus.REFUSED,
+        ('approval may_pay {"order":"17","cents":6}',),
+    )
     assert len(clerk.world.writes) == 1
 
 
@@ -162,7 +168,7 @@ def test_an_approval_under_another_policy_is_none(clerk):
 
     origin = clerk.record([["may_pay", "17", 5]])
     again = clerk.rerun(origin, agent=stricter)
-    assert again.result.report.refused == ("approval may_pay",)
+    assert again.result.report.refused == ('approval may_pay {"order":"17","cents":5}',)
     assert any("policy was '1', now '2'" in text for text in again.result.unfrozen)
 
 
@@ -178,7 +184,8 @@ def test_an_approval_for_another_tool_is_none(clerk):
         return may_refund(order, 5)
 
     origin = clerk.record([["may_pay", "17", 5]])
-    assert clerk.rerun(origin, agent=other).result.report.refused == ("approval may_pay",)
+    refused = clerk.rerun(origin, agent=other).result.report.refused
+    assert refused == ('approval may_pay {"order":"17","cents":5}',)
 
 
 ASKED = "Shall I refund order 17?"

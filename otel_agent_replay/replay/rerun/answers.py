@@ -27,7 +27,8 @@ MODE = "regression"
 class TapeAnswers:
     """One recording's answers in a re-run. Thread-safe.
 
-    `policy` is the version of the policy that the re-run goes by, `identity` the variables that are its own.
+    `policy` is the version of the policy that the re-run goes by, `identity` the variables that are its own. `missed`
+    holds what was last asked, by name, of what the recording does not have: its arguments, redacted.
     """
 
     def __init__(self, recorded: RecordedRun, *, policy: str = "", identity: Collection[str] = ()) -> None:
@@ -35,9 +36,16 @@ class TapeAnswers:
         self.turns = RecordedTurns(Tape(recorded))
         self._same_policy = recorded.run.versions.policy == policy
         self._identity = frozenset(f"os.environ[{name}]" for name in identity)
+        self.missed: dict[str, bytes] = {}
 
     def answer(self, call: Call, place: Place) -> Answer | None:
         """Return what the recording says of this call, or None."""
+        answer = self._answer(call, place)
+        if answer is None:
+            self.missed[call.name] = call.request.data or b""
+        return answer
+
+    def _answer(self, call: Call, place: Place) -> Answer | None:
         if call.kind is Kind.INPUT:
             return self.turns.answer(call, place)
         answer = self.by_arguments.answer(call, place)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import ctypes
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +27,8 @@ from otel_agent_replay.replay.rerun.runs import Recording, RerunRuns
 from otel_agent_replay.replay.silent_exporters import silence
 from otel_agent_replay.replay.stopped import say_shortly
 from otel_agent_replay.replay.walls import Walls, WallSettings
+
+_PR_SET_PDEATHSIG = 1  # of Linux
 
 
 class RerunSettings(WallSettings, Protocol):
@@ -69,6 +73,7 @@ def activate(
     if settings.plan is None or settings.origin is None:
         raise CannotJudge("a re-run needs a plan and the lake of its origin: start it with `agent-replay rerun`")
     origin, plan = settings.origin, RerunPlan.read(settings.plan)
+    _end_with_parent()
     license_ = License()
     walls = Walls(settings, licensed=license_)
     walls.put_up_first()
@@ -101,6 +106,12 @@ def activate(
     say_shortly()
     atexit.register(reporter.write)
     return runs
+
+
+def _end_with_parent() -> None:
+    """Let this process die with the one that started it: whoever is gone can take no result, nor hold a budget."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _started(walls: Walls, license_: License) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,8 @@ from otel_agent_replay.errors import (
 )
 from otel_agent_replay.replay.report_file import write_whole
 from otel_agent_replay.replay.rerun.drift import Drift
+
+_LONGEST = 200  # characters of what was refused
 
 
 class RerunStatus(str, enum.Enum):
@@ -107,10 +109,9 @@ def standing(
     return RerunStatus.FINISHED, "", ""
 
 
-def refusals(interrupt: ReplayInterrupt | None, attempts: Sequence[str] = ()) -> tuple[str, ...]:
-    """Return what was refused, in words."""
+def refusals(interrupt: ReplayInterrupt | None, missed: Mapping[str, bytes]) -> tuple[str, ...]:
+    """Return what was refused, in words; `missed` are the arguments of calls that nobody answered, by name."""
     if isinstance(interrupt, CrossingRefused):
-        return (interrupt.what, *attempts)
-    if isinstance(interrupt, FenceViolation):
-        return (f"{interrupt.attempt} at {interrupt.location}", *attempts)
-    return tuple(attempts)
+        arguments = missed.get(interrupt.what.partition(" ")[2], b"").decode("utf-8", "replace")
+        return (f"{interrupt.what} {arguments}".strip()[:_LONGEST],)
+    return (f"{interrupt.attempt} at {interrupt.location}",) if isinstance(interrupt, FenceViolation) else ()

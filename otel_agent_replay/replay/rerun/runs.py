@@ -193,6 +193,9 @@ class RerunRuns:
         if status is RerunStatus.NOT_BEGUN and not ended:
             status = RerunStatus.STOPPED
         checks = [route.drift for route in self._all]
+        missed: dict[str, bytes] = {}
+        for route in self._all:
+            missed.update(dict(route.tape.missed))  # a copy: threads of the run may still be asking
         return RerunReport(
             status,
             run.run_id.hex(),
@@ -201,7 +204,9 @@ class RerunRuns:
             reason,
             code,
             getattr(session.interrupt, "step", None),
-            refusals(session.interrupt),
+            refusals(
+                session.interrupt, {name: data for route in self._all for name, data in route.tape.missed.items()}
+            ),
             tuple(one for check in checks for one in check.drifted),
             sum(check.checked for check in checks),
             sum(check.unknown for check in checks),
