@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.http_frames import masked_frames
 from otel_agent_replay.payload.redaction import Redaction
-from otel_agent_replay.protocols import PROTOCOLS, EventStreamParser, frames_of, reduce_chunks
+from otel_agent_replay.protocols import PROTOCOLS, EventStreamParser, frames_of, reduce_chunks, split_request
+from otel_agent_replay.protocols.bedrock_converse_fold import EVENTS
 from otel_agent_replay.protocols.event_stream import MEDIA_TYPE, written_frame
 from otel_agent_replay.protocols.json_array import JsonArray
-from tests.support.bedrock_bodies import converse_stream, text_answer
+from tests.support.bedrock_bodies import chunk, converse_stream, event, text_answer
 from tests.support.cloud_bodies import any_cloud_stream, converse_body
 
 POINTS = st.lists(st.integers(0, 10**6), max_size=12)
@@ -143,6 +144,55 @@ def test_facts_say_what_the_fold_says(stream, point):
     assert found.get(semconv.RESPONSE_FINISH_REASONS, (None,)) == (folded.finish_reason,)
     assert found.get(semconv.USAGE_OUTPUT_TOKENS) == (usage and usage.output_tokens)
     assert found.get(semconv.ERROR_TYPE) == (folded.error.type if folded.error else None)
+
+
+KEYS = st.sampled_from(
+    "candidates content parts text thought functionCall args partialArgs jsonPath stringValue willContinue index "
+    "promptFeedback blockReason usageMetadata promptTokenCount message role toolUse input start delta error name "
+    "reasoningContent toolResult stopReason usage inputTokens output bytes choices generation outputText results id "
+    "completion generations is_finished event_type interaction status steps step summary arguments signature type "
+    "contents messages prompt inputText toolConfig tools toolSpec inputSchema systemInstruction generationConfig "
+    "functionDeclarations json chat_history inlineData mimeType outputs anthropic_version inferenceConfig system "
+    "contentBlockIndex metadata".split()
+)
+WORDS = st.sampled_from(
+    "text thought model user step.start step.delta interaction.completed thought_summary arguments_delta function_call "
+    "completed message_start content_block_delta stream-end text-generation STOP $.a[0].b server_tool_use".split()
+)
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers(-3, 10**20) | st.floats() | WORDS | st.just("\ud83e"),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(KEYS, inner, max_size=4),
+    max_leaves=8,
+)
+OBJECTS = st.dictionaries(KEYS, ODD, max_size=4)
+EVENT_NAMES = st.sampled_from([*sorted(EVENTS), "chunk", "message", "other"])
+CLOUDS = st.sampled_from(
+    ["google.generate_content", "google.interactions", "aws.bedrock_converse", "aws.bedrock_invoke"]
+)
+
+
+@given(CLOUDS, st.lists(st.tuples(EVENT_NAMES, OBJECTS, st.booleans()), max_size=4), st.sampled_from([200, 500]))
+@settings(max_examples=300)
+def test_nothing_raises_whatever_the_objects_hold(name, events, status):
+    """Odd objects in frames, packed or not, in events, in an array and alone: values that can be written as UTF-8."""
+    framed = b"".join(chunk(value) if packed else event(kind, value, ascii_only=True) for kind, value, packed in events)
+    values = [json.dumps(value).encode() for _, value, _ in events]
+    bodies = [
+        (framed, MEDIA_TYPE),
+        (b"".join(b"data: " + value + b"\n\n" for value in values), "text/event-stream"),
+        (b"[" + b",".join(values) + b"]", "application/json"),
+        *((value, "application/json") for value in values),
+    ]
+    protocol = PROTOCOLS[name]
+    for body, media_type in bodies:
+        folded = protocol.fold(body, media_type, status)
+        found = protocol.response_facts(body, media_type, status)
+        json.dumps([folded.output_messages, folded.problems, folded.text], ensure_ascii=False).encode()
+        json.dumps(list(found.values()), ensure_ascii=False).encode()
+        protocol.request_facts(body, "http://h/model/m/converse")
+        read = protocol.request_messages(body)
+        json.dumps([read.system, read.messages, read.tools], ensure_ascii=False).encode()
+        split_request(name, body)
 
 
 RULES = Redaction.default(key=b"k" * 32)

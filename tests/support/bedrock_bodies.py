@@ -11,10 +11,10 @@ from otel_agent_replay.protocols.event_stream import written_frame
 JSON = "application/json"
 
 
-def event(name: str, value: Any) -> bytes:
+def event(name: str, value: Any, *, ascii_only: bool = False) -> bytes:
     """One event frame of ConverseStream."""
     headers = {":event-type": name, ":content-type": JSON, ":message-type": "event"}
-    return written_frame(headers, json.dumps(value, ensure_ascii=False).encode())
+    return written_frame(headers, json.dumps(value, ensure_ascii=ascii_only).encode())
 
 
 def converse_stream(*events: tuple[str, Any]) -> bytes:
