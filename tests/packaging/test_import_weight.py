@@ -19,10 +19,14 @@ HEAVY = (
     "httpx2",
     "requests",
     "aiohttp",
+    "yaml",
 )
 
 
-@pytest.mark.parametrize("statement", ["import otel_agent_replay", "import otel_agent_replay.instrumentor"])
+@pytest.mark.parametrize(
+    "statement",
+    ["import otel_agent_replay", "import otel_agent_replay.instrumentor", "import otel_agent_replay.testing"],
+)
 def test_importing_loads_no_heavy_package(statement: str) -> None:
     """Importing the public API or the entry point loads no storage, client or command-line library."""
     code = f"import sys; {statement}; print(sorted(set(sys.modules) & set({HEAVY!r})))"

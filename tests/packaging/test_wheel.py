@@ -63,6 +63,8 @@ def in_checkout(pattern):
     [
         "lake/views/*.sql",
         "lake/README.md",
+        "casefile/case.schema.json",
+        "replay/component/README.md",
         "demo/recording/**/*.parquet",
         "py.typed",
         "bootstrap/sitecustomize.py",
@@ -91,7 +93,7 @@ def test_the_wheel_holds_nothing_else(names):
         "otel_agent_replay.dist-info",
     }
     kinds = {Path(name).suffix for name in names if name.startswith("otel_agent_replay/")}
-    assert kinds == {".py", ".pyi", ".sql", ".md", ".parquet", ".typed"}
+    assert kinds == {".py", ".pyi", ".sql", ".md", ".parquet", ".typed", ".json"}
     parts = {part for name in names for part in Path(name).parts}
     assert not parts & {"tests", "build", "__pycache__", ".agent-replay", "journal"}
 
