@@ -10,7 +10,7 @@ from typing import Any
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols.address import address_of, deployment_of
 from otel_agent_replay.protocols.folded import Folded, Usage
-from otel_agent_replay.protocols.json_text import as_text
+from otel_agent_replay.protocols.json_text import as_text, mend
 from otel_agent_replay.protocols.protocol import Facts
 
 _NUMBERS = {
@@ -126,15 +126,16 @@ def response_facts(
 
 
 def facts_of(folded: Folded, *, cached_apart: bool = False, reasoning_apart: bool = False) -> Facts:
-    """Facts of an answer that was folded, or of which what carries the facts was folded."""
-    reasons = [message["finish_reason"] for message in folded.output_messages if message.get("finish_reason")]
+    """Facts of an answer that was folded, or of which what carries the facts was folded. Half a character is mended."""
+    reasons = [mend(message["finish_reason"])[0] for message in folded.output_messages if message.get("finish_reason")]
     found = response_facts(
         response_id=folded.response_id,
         model=folded.model,
         finish_reasons=reasons,
         error_type=folded.error.type if folded.error else None,
     )
-    return found | usage_facts(folded.usage, cached_apart=cached_apart, reasoning_apart=reasoning_apart)
+    mended: Facts = {key: mend(value)[0] if isinstance(value, str) else value for key, value in found.items()}
+    return mended | usage_facts(folded.usage, cached_apart=cached_apart, reasoning_apart=reasoning_apart)
 
 
 def is_number(value: Any) -> bool:
