@@ -78,7 +78,15 @@ def ask(
     asked_step = model_step(load_run(lake, run), step)
     environment = environment_of(env_file, *lanes.values())
     questions = {name: candidate.question(asked_step, environment) for name, candidate in lanes.items()}
-    enter_asking(lake, "ask", lanes, [run, "--step", str(step)], run_id=asked_step.run_id, url=asked_step.url)
+    enter_asking(
+        lake,
+        "ask",
+        lanes,
+        [run, "--step", str(step)],
+        environment=environment,
+        run_id=asked_step.run_id,
+        url=asked_step.url,
+    )
     came = ask_repeatedly(
         questions, repeat, parallel=parallel, patience=Patience(answer_s=timeout), redaction=redaction_at(lake)
     )

@@ -67,29 +67,32 @@ def enter_asking(
     candidates: Mapping[str, Candidate],
     arguments: Sequence[str],
     *,
+    environment: Mapping[str, str],
     run_id: bytes = b"",
     url: str = "",
     endpoints: Sequence[str] = (),
     **more: Any,
 ) -> None:
-    """Enter in the audit log that recorded requests are about to be sent: where, with whose key, and what changed.
+    """Enter in the audit log that recorded requests are about to be sent: where, with which keys, and what changed.
 
-    `url` is where they went when they were recorded, `endpoints` (`host:port`) are others that they go to.
+    `url` is where they went when they were recorded, `endpoints` (`host:port`) are others that they go to. Of
+    `environment` the names of the variables that may hold a key are entered, never their values.
     """
     from otel_agent_replay.replay.ask.destination import shown_endpoint
+    from otel_agent_replay.replay.ask.keys import variables as key_variables
     from otel_agent_replay.replay.audit import enter
 
     told = {shown_endpoint(candidate.base_url or url) for candidate in candidates.values() if candidate.base_url or url}
-    keys = {candidate.key_variable for candidate in candidates.values() if candidate.key_variable}
+    keys = {name for candidate in candidates.values() for name in key_variables(candidate.key_variable)}
     enter(
         lake,
         action,
         run_id=run_id,
         mode=action,
         command=["agent-replay", action, *arguments],
-        allowed={"endpoints": sorted(told | set(endpoints)), "identity": sorted(keys)},
+        allowed={"endpoints": sorted(told | set(endpoints)), "identity": sorted(keys & environment.keys())},
         redaction=redaction_at(lake),
-        candidates={name: candidate.to_json() for name, candidate in candidates.items()},
+        candidates=[candidate.name for candidate in candidates.values()],
         **more,
     )
 

@@ -175,7 +175,14 @@ def _ask(
     remark(plan_sentence(todo, left))
     environment = environment_of(env_file, *lanes.values())
     enter_asking(
-        lake.root, "steps", lanes, ["--out", str(out)], endpoints=_endpoints(todo), runs=todo.runs, questions=left
+        lake.root,
+        "steps",
+        lanes,
+        ["--out", str(out)],
+        environment=environment,
+        endpoints=_endpoints(todo),
+        runs=todo.runs,
+        questions=left,
     )
     line = ProgressLine(left)
     with Interrupt() as interrupt:

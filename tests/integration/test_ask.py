@@ -10,7 +10,9 @@ from otel_agent_replay.model import Fidelity
 from otel_agent_replay.replay.audit import AuditLog
 from otel_agent_replay.testing import ScriptedProvider
 from otel_agent_replay.testing.provider import Reply, refused_url
+from otel_agent_replay.testing.replies import openai_chat_stream
 from tests.support.asked_runs import FakeModel, asked_run, body_of, document, invoke, lake_of, question, with_fidelity
+from tests.support.lake_runs import RunMaker
 
 DECISIONS = [("search", {"q": "x", "n": 1}), ("refund", {"order": 7}), "Done."]
 
@@ -122,7 +124,19 @@ def test_a_key_comes_from_the_env_file_and_is_kept_nowhere(lake, tmp_path):
     assert "very-secret" not in done.output
 
 
-def test_asking_is_entered_in_the_audit_log(lake):
+def test_streams_are_compared_whole(tmp_path):
+    """A recorded stream and a new one, cut elsewhere, are the same action when they say the same."""
+    maker = RunMaker(0)
+    maker.model([{"role": "user", "content": "Hi"}], openai_chat_stream(["Hel", "lo"]).body, "text/event-stream")
+    lake = lake_of(tmp_path / "lake", [maker.run()])
+    with ScriptedProvider([openai_chat_stream(["H", "ell", "o"], cuts=range(0, 900, 7))]) as provider:
+        done = ask(lake, 1, provider.url, "--json")
+    assert done.exit_code == 0
+    (candidate,) = document(done)["candidates"]
+    assert candidate["actions"][0]["action"]["text"] == "Hello"
+
+
+def test_asking_is_entered_in_the_audit_log(lake, tmp_path):
     """Who asked which run again, and where it went, is on record before the question goes."""
     entries = []
 
@@ -130,10 +144,14 @@ def test_asking_is_entered_in_the_audit_log(lake):
         entries.extend(AuditLog(lake).entries())
         return Reply(body_of("Done."))
 
+    (tmp_path / "keys").write_text("MY_KEY=secret-of-mine\nOTHER=1\n")
     with ScriptedProvider(script) as provider:
-        ask(lake, 5, provider.url)
+        ask(lake, 5, provider.url, "--env-file", tmp_path / "keys", candidate="key_env=MY_KEY,")
         port = provider.port
     (entry,) = entries
+    assert "MY_KEY" in entry["allowed"]["identity"]
+    assert "OTHER" not in entry["allowed"]["identity"]
+    assert "secret-of-mine" not in str(entry)
     assert (entry["action"], entry["run_id"]) == ("ask", asked_run(0, DECISIONS).run.run_id.hex())
     assert entry["allowed"]["endpoints"] == [f"127.0.0.1:{port}"]
     assert AuditLog(lake).check().first_break is None

@@ -494,4 +494,4 @@ def test_asking_a_cohort_is_entered_in_the_audit_log(lake, tmp_path):
     (entry,) = AuditLog(lake).entries()
     assert (entry["action"], entry["runs"], entry["questions"]) == ("steps", 4, 12)
     assert f"127.0.0.1:{provider.port}" in entry["allowed"]["endpoints"]
-    assert json.dumps(entry["candidates"])
+    assert entry["candidates"] == [f"model=gpt-5-mini, at {provider.url}/v1"]

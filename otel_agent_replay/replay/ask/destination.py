@@ -95,6 +95,8 @@ def checked_base_url(text: str) -> str:
     """Return a base URL without a slash at its end; "" stays. Raises ConfigurationError for what is none."""
     if text:
         endpoint_of(text)
+        if "@" in urlsplit(text).netloc:
+            raise ConfigurationError("the base_url has a user in it: a key is named with key_env=VARIABLE")
         if urlsplit(text).query or urlsplit(text).fragment:
             raise ConfigurationError(f"base_url={text} has a query or a fragment; it is what a path can be added to")
     return text.rstrip("/")

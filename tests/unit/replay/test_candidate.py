@@ -206,7 +206,7 @@ def test_a_recording_without_an_address_needs_one():
 
 @pytest.mark.parametrize(
     "text",
-    ["gpt-5", "model=", "colour=red", "model=a,model=b", "base_url=ftp://h", "base_url=h", "base_url=http://h/?a=b",
+    ["gpt-5", "model=", "colour=red", "model=a,model=b", "base_url=ftp://h", "base_url=h", "base_url=http://h/?a=b", "base_url=http://me:secret@h/v1",
      "price=1", "price=a/b", "price=-1/2", "price=1/inf", "api=telepathy", "base_url=http://h:port"],
 )  # fmt: skip
 def test_a_wrong_candidate_is_a_usage_error(text):
