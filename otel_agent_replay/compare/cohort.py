@@ -19,15 +19,14 @@ from otel_agent_replay.compare.departure import Cause
 class LaneRun:
     """One run in a few facts. Nanoseconds, US dollars; None where no model call told.
 
-    `tool_path` names the tools in order of their steps; `arguments` has the digest of each of these calls' arguments.
-    `answers` counts by answer source what is asked of recordings; `effects` counts made writes and external effects by
-    `effect tool`. `invariants` are None where the recording does not say.
+    `tool_path` names the tools in the order in which they were called. `answers` counts by answer source what a replay
+    asks of recordings ((): it is no replay); `effects` counts writes and external effects by `effect tool`.
+    `invariants` are None where the recording does not say.
     """
 
     run_id: bytes
     status: str
     tool_path: tuple[str, ...] = ()
-    arguments: tuple[bytes, ...] = ()
     steps: int = 0
     model_calls: int = 0
     refusals: int = 0
@@ -51,8 +50,9 @@ class LaneRun:
 class PairSummary:
     """One comparison in a few facts. `by_digest`: equal throughout by digests, so nothing was aligned.
 
-    `argument_changes` counts by tool the calls whose arguments only one side has. `departure_step` is A's where it
-    has one.
+    `argument_changes` counts by tool the paired calls whose arguments differ. `departure_step` is A's where it has
+    one. `changed_steps` are A's steps that changed (and whether they are gone), `added` counts
+    changes that only B has.
     """
 
     verdict: Verdict
@@ -65,13 +65,21 @@ class PairSummary:
     by_digest: bool = False
     tool_path_changed: bool = False
     argument_changes: tuple[tuple[str, int], ...] = ()
+    changed_steps: tuple[tuple[int, bool], ...] = ()
+    added: int = 0
+
+    @property
+    def is_same(self) -> bool:
+        """Whether nothing of substance differs."""
+        return self.verdict in (Verdict.IDENTICAL, Verdict.REORDERED)
 
 
 @dataclass(frozen=True, slots=True)
 class CaseRow:
     """One case: its runs on both sides and in the baseline lane, and how each of them compares with A's first run.
 
-    `key` names the case and sorts it; `weight` is how many cases of the population it stands for.
+    `key` names the case and sorts it; `weight` is how many cases of the population it stands for. `a_pairs` are A's
+    further runs beside its first.
     """
 
     key: str
@@ -80,12 +88,13 @@ class CaseRow:
     pairs: Sequence[PairSummary]
     baseline: Sequence[LaneRun] = ()
     baseline_pairs: Sequence[PairSummary] = ()
+    a_pairs: Sequence[PairSummary] = ()
     weight: float = 1.0
 
     @property
     def differs(self) -> bool:
         """Whether any pair is not the same."""
-        return any(pair.verdict not in (Verdict.IDENTICAL, Verdict.REORDERED) for pair in self.pairs)
+        return not all(pair.is_same for pair in self.pairs)
 
 
 class Judgement(str, enum.Enum):
@@ -95,7 +104,7 @@ class Judgement(str, enum.Enum):
     WITHIN_NOISE = "within noise"  # beyond chance, but the old version run again does it too
     NOT_SEEN = "no difference seen"  # one of the size of `smallest_effect` would have been
     NOT_ENOUGH = "not enough data"  # no outcome of this many cases could have been significant
-    DESCRIBED = "described"  # nothing to judge it against
+    DESCRIBED = "described"  # there is no test of it here, or no baseline lane to hold it against
 
     def __str__(self) -> str:
         return str(self.value)
@@ -119,19 +128,19 @@ class MetricResult:
     difference: float | None
     low: float | None
     high: float | None
-    test: str
-    p: float | None
-    p_adjusted: float | None
-    smallest_effect: float | None
     judgement: Judgement
-    against: str
+    test: str = ""
+    p: float | None = None
+    p_adjusted: float | None = None
+    smallest_effect: float | None = None
+    against: str = "a"
     baseline: float | None = None
     noise: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ShareOf:
-    """How often something was, on each side: counts and shares (0 to 1, weighted) of its runs."""
+    """How often something was, on each side: counts, and shares (0 to 1, weighted) of all that were counted there."""
 
     name: str
     a: int
@@ -143,8 +152,18 @@ class ShareOf:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolArguments:
+    """Of one tool: calls of A's runs, and how many of them have other arguments in B and in the baseline lane."""
+
+    tool: str
+    calls: int
+    changed: int
+    baseline_changed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Unpaired:
-    """Runs that no pair was found for, and keys that named more than one case."""
+    """Runs that no pair was found for."""
 
     a: int = 0
     b: int = 0
@@ -185,7 +204,7 @@ class CohortComparison:
     unpaired: Unpaired
     metrics: Sequence[MetricResult]
     tool_paths: Sequence[ShareOf]
-    arguments: Sequence[ShareOf]
+    arguments: Sequence[ToolArguments]
     answer_sources: Sequence[ShareOf]
     effects: Sequence[ShareOf]
     verdicts: Mapping[str, int]

@@ -242,7 +242,7 @@ class Lake:
         started_ms = run_started_ms(run_id)
         for file in files_in(Partition.of_ms(started_ms).folder(self.root, SPANS)):
             if file.first_ms <= started_ms <= file.last_ms:
-                parquet = _open(file)
+                parquet = open_spans(file)
                 groups = _groups_with(parquet, run_id)
                 if groups and _contains(file, parquet, groups, run_id):
                     yield file, parquet, groups
@@ -287,7 +287,7 @@ def _stored_attempt(file: LakeFile, rows: list[dict[str, Any]], losses: Sequence
     root = next((row for row in rows if row["root"]), None)
     if root is None or root["run"] is None:
         raise DamagedRecording(f"{file.path} holds spans of run {rows[0]['run_id'].hex()} but not its root")
-    numbers = _numbers(rows)
+    numbers = payload_numbers(rows)
     return StoredAttempt(
         run=load_run(root),
         spans=tuple(load_spans(rows)),
@@ -304,7 +304,8 @@ def _fields_of(recorded: RecordedRun) -> dict[str, Any]:
     return {column.name: getattr(recorded, column.name) for column in fields(RecordedRun)}
 
 
-def _open(file: LakeFile) -> pq.ParquetFile:
+def open_spans(file: LakeFile) -> pq.ParquetFile:
+    """Open a spans file. Raises DamagedRecording, UnsupportedFormat."""
     with damage_named(file.path):
         parquet = pq.ParquetFile(file.path, page_checksum_verification=True)
     file_facts(parquet.metadata.metadata, file.path)
@@ -337,18 +338,22 @@ def _rows(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id: by
     with damage_named(file.path):
         table = parquet.read_row_groups(groups)
         column = table.column("run_id")
-        table = table.filter(pc.equal(column, pa.scalar(run_id, column.type)))
-        # Most columns of a run hold nothing: converting those cell by cell costs as much as all the rest.
-        values = [
-            [None] * len(table) if column.null_count == len(table) else column.to_pylist() for column in table.columns
-        ]
-        names = table.column_names
-        rows = [dict(zip(names, cells, strict=True)) for cells in zip(*values, strict=True)]
+        rows = rows_of(table.filter(pc.equal(column, pa.scalar(run_id, column.type))))
     rows.sort(key=lambda row: row["position"])
     return rows
 
 
-def _numbers(rows: Sequence[dict[str, Any]]) -> dict[bytes, int]:
+def rows_of(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows of a table as plain values by column name."""
+    # Most columns of a run hold nothing: converting those cell by cell costs as much as all the rest.
+    values = [
+        [None] * len(table) if column.null_count == len(table) else column.to_pylist() for column in table.columns
+    ]
+    return [dict(zip(table.column_names, cells, strict=True)) for cells in zip(*values, strict=True)]
+
+
+def payload_numbers(rows: Sequence[dict[str, Any]]) -> dict[bytes, int]:
+    """Return the payloads that rows name: digest to number in the pack beside."""
     return {
         row[f"{side}_digest"]: row[f"{side}_payload"]
         for row in rows
@@ -359,7 +364,7 @@ def _numbers(rows: Sequence[dict[str, Any]]) -> dict[bytes, int]:
 
 def _roots(file: LakeFile, columns: list[str]) -> pa.Table:
     """Return `columns` of the root rows of a file."""
-    parquet = _open(file)
+    parquet = open_spans(file)
     metadata = parquet.metadata
     column = _column_index(parquet, "root")
     groups = []
