@@ -135,6 +135,7 @@ class Route:
         session.marks = {**marks, semconv.RUN_CANDIDATE: told} if told else marks
 
     def _ended(self, crossing: Crossing, outcome: Outcome) -> None:
+        self.tape.by_arguments.goes_beyond(crossing.call)
         self._world.meter.ended(crossing, outcome)
         self.drift.ended(crossing, outcome)
 

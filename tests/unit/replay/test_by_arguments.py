@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.errors import TapeUnreadable
-from otel_agent_replay.model import Kind, SideEffect
+from otel_agent_replay.model import Call, Kind, SideEffect
 from otel_agent_replay.replay.by_arguments import ByArguments
 from otel_agent_replay.testing import builders
 
@@ -167,3 +168,29 @@ def test_an_answer_whose_bytes_are_gone_stops():
     answers = ByArguments(replace(recorded, spans=spans, payload=lambda digest: None))
     with pytest.raises(TapeUnreadable):
         answers.answer(call_of(recorded, "order"), PLACE)
+
+
+def test_a_graph_that_saved_a_state_of_its_own_is_not_given_the_recorded_one():
+    """What a saver of LangGraph's said of that thread is another run's by then; of other threads it is said again."""
+    run = builders.run("a")
+    for thread in ("one", "two"):
+        run.retrieval("langgraph.get_tuple", {"thread_id": thread, "checkpoint_ns": "", "at": "latest"}, thread)
+    recorded = run.build()
+    answers = ByArguments(recorded)
+    one, two = (call_of(recorded, "langgraph.get_tuple", number) for number in (0, 1))
+    assert said(answers, one) == "one"
+    saved = Call(
+        Kind.CHECKPOINT, "langgraph", SideEffect.NONE, one.request, attributes={semconv.LANGGRAPH_THREAD_ID: "one"}
+    )
+    answers.goes_beyond(saved)
+    assert said(answers, one) is None
+    assert said(answers, two) == "two"
+
+
+def test_a_call_that_somebody_else_answered_is_used_up():
+    """A write counts as made, and its recorded answer is not given to the next equal one."""
+    recorded = shop()
+    answers = ByArguments(recorded)
+    answers.passed(call_of(recorded, "cancel"))
+    assert said(answers, call_of(recorded, "order")) == "cancelled"
+    assert said(answers, call_of(recorded, "cancel")) is None
