@@ -271,6 +271,7 @@ def test_a_run_stops_before_the_call_that_it_may_not_pay(clerk):
     priced = Candidate(model="new", price=(1.0, 10.0))  # 190 millionths a call
     cheap = clerk.rerun(origin, script, spending=Spending(usd=0.0003), candidate=priced)
     assert "it has spent 0.000380 USD of 0.0003" in cheap.result.report.reason
+    assert cheap.result.use.cost_usd == pytest.approx(0.00038)
     assert clerk.rerun(origin, script, spending=Spending(usd=1.0), candidate=priced).result.report.code == ""
     assert isinstance(clerk.rerun(origin, script, max_steps=2).error, StepLimit)
 

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from otel_agent_replay.errors import AgentReplayError, ConfigurationError
 from otel_agent_replay.replay.rerun.outcome import RerunResult
-from otel_agent_replay.replay.rerun.report import RerunReport, RerunStatus
+from otel_agent_replay.replay.rerun.report import KILLED, RerunReport, RerunStatus
 
 _SPENT = "spending_limit"
 
@@ -150,7 +150,8 @@ def run_jobs(
                 return _not_begun(job, str(error), error.code)
             except Exception as error:
                 return _not_begun(job, f"{type(error).__name__}: {error}", "defect")
-            share.used = result.use.cost_usd or 0.0
+            killed = result.report.code == KILLED and share.usd is not None
+            share.used = (share.usd if killed else result.use.cost_usd) or 0.0  # nobody knows what a killed one spent
             return result
 
     found: dict[Job, RerunResult] = {}

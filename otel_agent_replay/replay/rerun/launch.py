@@ -15,7 +15,7 @@ from otel_agent_replay.replay.enclosed import Enclosure, Ended
 from otel_agent_replay.replay.launch import is_process_run
 from otel_agent_replay.replay.report_file import read_whole
 from otel_agent_replay.replay.rerun.plan import RerunPlan
-from otel_agent_replay.replay.rerun.report import RerunReport, RerunStatus
+from otel_agent_replay.replay.rerun.report import KILLED, RerunReport, RerunStatus
 
 
 def lake_for_reruns(lake: Path, into: Path | None = None) -> Path:
@@ -65,7 +65,7 @@ def _report(run: Run, path: Path, ended: Ended, enclosure: Enclosure) -> RerunRe
         except (OSError, RecordingError) as error:
             return replace(found, reason=f"the report cannot be read: {error}", child_exit=status)
         if killed and found.status is not RerunStatus.FINISHED:
-            return replace(found, status=RerunStatus.STOPPED, reason=killed, code="limit")
+            return replace(found, status=RerunStatus.STOPPED, reason=killed, code=KILLED)
         return found
     reason = killed or (
         f"the process was killed by signal {-status} before a run began"

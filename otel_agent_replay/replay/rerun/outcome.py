@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from otel_agent_replay import semconv
@@ -118,6 +118,9 @@ def result_of(
     """Return what a re-run came to; `rerun` is its own recording, None when none began."""
     if rerun is None:
         return RerunResult(lane, repeat, report)
+    use = use_of(rerun)
+    if report.spent_usd:  # by the price that was given, where one was
+        use = replace(use, cost_usd=report.spent_usd)
     asked = (node for node in _top(rerun, _ASKED_OF_THE_TAPE) if node.side_effect is not SideEffect.NONE)
     counts = Counter(node.source.value for node in asked)
     if report.code == "refused":
@@ -126,7 +129,7 @@ def result_of(
         lane,
         repeat,
         report,
-        use_of(rerun),
+        use,
         tuple(sorted(counts.items())),
         _parted(recorded, rerun, report),
         _output(recorded) == _output(rerun),

@@ -19,6 +19,9 @@ from otel_agent_replay.errors import (
 from otel_agent_replay.replay.report_file import write_whole
 from otel_agent_replay.replay.rerun.drift import Drift
 
+KILLED = "limit"
+"""Code of a re-run whose process was killed: by its time, or by a limit of the kernel."""
+
 _LONGEST = 200  # characters of what was refused
 
 
@@ -43,6 +46,7 @@ class RerunReport:
     what was refused. `drifted` are live reads that were answered otherwise than on record, of `reads_checked` that
     were; `reads_unknown` are live ones that are not on record. `pool_misses` say why other runs did not answer.
     `turns_closely` counts the user's turns that fit only closely. `unfrozen` says what was not as it was then.
+    `spent_usd` is what its model calls cost, by known prices or the one that was given.
     """
 
     status: RerunStatus
@@ -61,6 +65,7 @@ class RerunReport:
     unfrozen: tuple[str, ...] = ()
     fences: tuple[str, ...] = ()
     child_exit: int | None = None
+    spent_usd: float = 0.0
 
     @classmethod
     def not_begun(cls, origin_run_id: str, agent: str, reason: str, code: str = "not_begun") -> RerunReport:

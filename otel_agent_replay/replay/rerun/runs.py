@@ -213,6 +213,7 @@ class RerunRuns:
             tuple(miss for route in self._all for miss in route.pool.misses),
             sum(route.tape.turns.closely for route in self._all),
             () if self._target is None else self._target[2],
+            spent_usd=self._world.meter.usd,
         )
 
 

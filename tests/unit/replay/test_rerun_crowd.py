@@ -107,6 +107,20 @@ def test_what_is_not_used_is_there_for_the_next(tmp_path):
     assert given == [1.0, 0.75, 0.5, 0.25]
 
 
+def test_what_a_killed_run_spent_is_all_that_it_had(tmp_path):
+    """Nobody knows how much it was: the next ones do not get it."""
+    given = []
+
+    def make(job, usd):
+        given.append(usd)
+        return result(job.run_id, usd=0.0, status=RerunStatus.STOPPED, code="limit")
+
+    jobs = jobs_of("ab", ["candidate"], 1)
+    found = run_jobs(jobs, make, results=ResultsFile(tmp_path / "r"), purse=Purse(1.0, side_by_side=1))
+    assert given == [1.0]
+    assert found[1].report.reason == "the budget is spent"
+
+
 def test_jobs_of_one_run_stand_together():
     """Lanes and repeats of a run before the next run's."""
     assert jobs_of(["a", "b"], ["baseline", "candidate"], 2)[:5] == [
