@@ -33,9 +33,7 @@ UP_NS = 10_000 * 10**9
 """What clocks without a date show at the start, in nanoseconds: none shows 0, which code may take for "never"."""
 
 _OVER_NS = 1_000
-_IDLE_TURNS = (
-    2  # of a loop with nothing ready in a row: the second has asked its sockets
-)
+_IDLE_TURNS = 2  # of a loop with nothing ready in a row: the second has asked its sockets
 _BLIND_TURNS = 25  # of a loop that does not show what is ready
 _PATIENCE_S = 3.0  # real seconds without a turn after which a loop is taken to be stopped by its own thread
 _LOOK_S = 0.001
@@ -80,15 +78,9 @@ class VirtualWaits:
         self._elapsed_ns = 0
         self._order = itertools.count()
         self._pending: list[_Due] = []
-        self._stopped: list[
-            asyncio.AbstractEventLoop | None
-        ] = []  # loops whose own threads wait here
-        self._beats: WeakKeyDictionary[asyncio.AbstractEventLoop, float] = (
-            WeakKeyDictionary()
-        )  # their last turns
-        self._turning: WeakKeyDictionary[asyncio.AbstractEventLoop, bool] = (
-            WeakKeyDictionary()
-        )
+        self._stopped: list[asyncio.AbstractEventLoop | None] = []  # loops whose own threads wait here
+        self._beats: WeakKeyDictionary[asyncio.AbstractEventLoop, float] = WeakKeyDictionary()  # their last turns
+        self._turning: WeakKeyDictionary[asyncio.AbstractEventLoop, bool] = WeakKeyDictionary()
 
     @property
     def elapsed_ns(self) -> int:
@@ -103,9 +95,7 @@ class VirtualWaits:
         value: Any = None if data is None else decode(data)
         seconds = value.get("seconds") if isinstance(value, dict) else None
         if not isinstance(seconds, (int, float)):
-            raise DamagedRecording(
-                f"a wait says how many seconds it takes, not {value!r}"
-            )
+            raise DamagedRecording(f"a wait says how many seconds it takes, not {value!r}")
         return Wait(self, self._elapsed_ns + int(seconds * 1e9))
 
     def pass_s(self, seconds: float) -> None:
@@ -115,9 +105,7 @@ class VirtualWaits:
     def until(self, moment_ns: int) -> None:
         """Let time pass in the running thread until `moment_ns` have passed."""
         with self._standing():
-            due = self._add(
-                _Due(moment_ns, next(self._order), _nothing), thread=_ident()
-            )
+            due = self._add(_Due(moment_ns, next(self._order), _nothing), thread=_ident())
             try:
                 while not self._is_next(due):
                     with self._changed:
@@ -133,9 +121,7 @@ class VirtualWaits:
         """
         with self._standing():
             due = self._add(
-                _Due(
-                    self._elapsed_ns + int(seconds * 1e9), next(self._order), _nothing
-                ),
+                _Due(self._elapsed_ns + int(seconds * 1e9), next(self._order), _nothing),
                 thread=_ident(),
             )
             try:
@@ -205,9 +191,7 @@ class VirtualWaits:
         """
         for _ in range(most + 1):
             with self._changed:
-                events = [
-                    due for due in self._pending if due.is_event and not due.dropped
-                ]
+                events = [due for due in self._pending if due.is_event and not due.dropped]
             if not events:
                 return True
             self._release(min(events, key=_moment))
@@ -265,10 +249,9 @@ class VirtualWaits:
         loop = due.loop
         if loop is None:
             return True
-        return (
-            loop not in self._stopped
-            and _monotonic() - self._beats.get(loop, 0.0) < _PATIENCE_S
-        )
+        if loop in self._stopped or not loop.is_running():
+            return False
+        return _monotonic() - self._beats.get(loop, 0.0) < _PATIENCE_S
 
     def _is_next(self, due: _Due) -> bool:
         """Whether a thread's moment has come; events that nobody waits for and that come before happen here."""
@@ -333,7 +316,8 @@ def _moment(due: _Due) -> tuple[int, int]:
 
 
 def _is_over(due: _Due) -> bool:
-    return due.dropped or (due.handle is not None and due.handle.cancelled())
+    left_behind = due.loop is not None and due.loop.is_closed()
+    return due.dropped or left_behind or (due.handle is not None and due.handle.cancelled())
 
 
 class Wait:
@@ -341,9 +325,7 @@ class Wait:
 
     __slots__ = ("_waits", "origin_step", "outcome", "same_request", "wakes_ns")
 
-    def __init__(
-        self, waits: VirtualWaits, wakes_ns: int, outcome: Outcome = _DONE
-    ) -> None:
+    def __init__(self, waits: VirtualWaits, wakes_ns: int, outcome: Outcome = _DONE) -> None:
         self._waits = waits
         self.wakes_ns = wakes_ns
         self.outcome = outcome

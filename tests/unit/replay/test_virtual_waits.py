@@ -18,6 +18,7 @@ from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.policy import COMPONENT
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.model import AnswerSource
+from otel_agent_replay.replay import virtual_waits
 from otel_agent_replay.replay.virtual_clock import Start, VirtualClock
 from otel_agent_replay.replay.virtual_waits import VirtualWaits
 from tests.support.tape_session import MemoryObserver, redaction
@@ -124,9 +125,7 @@ def test_the_loops_own_functions_keep_virtual_time(hooked):
         loop.call_later(30, lambda: called.append(loop.time() - began))
         loop.call_at(began + 20, lambda: called.append(loop.time() - began))
         loop.call_later(10, called.append, "never").cancel()
-        done, waiting = await asyncio.wait(
-            [loop.create_task(asyncio.sleep(90))], timeout=60
-        )
+        done, waiting = await asyncio.wait([loop.create_task(asyncio.sleep(90))], timeout=60)
         assert not done
         for task in waiting:
             task.cancel()
@@ -186,9 +185,7 @@ def test_threads_end_their_waits_in_the_order_of_their_moments(hooked):
         order.append(seconds)
 
     def agent():
-        threads = [
-            threading.Thread(target=wait, args=(seconds,)) for seconds in (30, 10, 20)
-        ]
+        threads = [threading.Thread(target=wait, args=(seconds,)) for seconds in (30, 10, 20)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -223,9 +220,7 @@ def test_events_queues_and_joins_give_up_in_virtual_time(hooked):
             began = time.monotonic()
             passed.append((wait(), time.monotonic() - began))
 
-        sleeper = threading.Thread(
-            target=lambda: (time.sleep(100), flag.set(), line.put("late"))
-        )
+        sleeper = threading.Thread(target=lambda: (time.sleep(100), flag.set(), line.put("late")))
         sleeper.start()
         measured(lambda: flag.wait(30))
         with pytest.raises(queue.Empty):
@@ -238,9 +233,7 @@ def test_events_queues_and_joins_give_up_in_virtual_time(hooked):
 
     passed, _ = in_virtual_time(agent)
     assert [value for value, _ in passed] == [False, None, True, "late", None]
-    assert [seconds for _, seconds in passed] == pytest.approx(
-        [30, 10, 40, 0, 0], abs=1e-4
-    )
+    assert [seconds for _, seconds in passed] == pytest.approx([30, 10, 40, 0, 0], abs=1e-4)
 
 
 def test_as_completed_reckons_its_deadline_in_virtual_time(hooked):
@@ -251,9 +244,7 @@ def test_as_completed_reckons_its_deadline_in_virtual_time(hooked):
             calls = [pool.submit(time.sleep, seconds) for seconds in (600, 3600)]
             done = []
             with pytest.raises(FutureTimeout):
-                done.extend(
-                    calls.index(call) for call in as_completed(calls, timeout=1800)
-                )
+                done.extend(calls.index(call) for call in as_completed(calls, timeout=1800))
             return done or [calls.index(call) for call in calls if call.done()]
 
     assert in_virtual_time(agent) == ([0], 3600)
@@ -291,9 +282,7 @@ def test_events_happen_while_somebody_waits_and_after_the_last_wait(hooked):
 
     def agent():
         for seconds in (5, 15):
-            waits.call_after(
-                seconds * 10**9, lambda: seen.append(waits.elapsed_ns / 1e9)
-            )
+            waits.call_after(seconds * 10**9, lambda: seen.append(waits.elapsed_ns / 1e9))
         time.sleep(10)
         seen.append("waited")
 
@@ -301,6 +290,25 @@ def test_events_happen_while_somebody_waits_and_after_the_last_wait(hooked):
     assert seen == [5, "waited"]
     assert waits.run_out(10)
     assert seen == [5, "waited", 15]
+
+
+def test_what_a_loop_leaves_behind_holds_nobody_up(hooked, monkeypatch):
+    """A timer of a loop that has ended, or that nobody runs, is not waited for: a thread goes on without a pause."""
+    called, paused = [], []
+    monkeypatch.setattr(virtual_waits, "_wait", lambda _condition, pause_s: paused.append(pause_s))
+
+    async def leave():
+        asyncio.get_running_loop().call_later(5, called.append, "late")
+
+    def agent():
+        asyncio.run(leave())
+        idle = asyncio.new_event_loop()
+        idle.run_until_complete(leave())
+        time.sleep(900)
+        idle.close()
+
+    assert in_virtual_time(agent) == (None, 900)
+    assert (called, paused) == ([], [])
 
 
 def test_outside_such_a_run_the_loop_keeps_real_time():
