@@ -52,11 +52,12 @@ _SCHEMAS = {
 _HIVE_TYPES = "{'date': DATE, 'hour': INTEGER}"
 
 
-def connect(lake: Path) -> duckdb.DuckDBPyConnection:
+def connect(lake: Path, *, run_id: bytes | None = None) -> duckdb.DuckDBPyConnection:
     """Return an in-memory connection with the views of `lake`; of an empty or absent lake they have no rows.
 
-    SQL run on it reads the lake's tables and no other file, URL or extension; the connection holds no lock on the
-    lake. Tables that have no file yet are seen as empty for as long as the connection lives.
+    With `run_id` they have the rows of that run alone. SQL run on it reads the lake's tables and no other file, URL
+    or extension; the connection holds no lock on the lake. Tables that have no file yet are seen as empty for as
+    long as the connection lives.
     """
     root = Path(lake).resolve()
     connection = duckdb.connect(":memory:")
@@ -64,7 +65,7 @@ def connect(lake: Path) -> duckdb.DuckDBPyConnection:
     connection.execute("SET parquet_metadata_cache = true")
     _define_functions(connection, root)
     for table, arrow_schema in _SCHEMAS.items():
-        _define(connection, root, table, arrow_schema)
+        _define(connection, root, table, arrow_schema, run_id)
     for name in VIEWS:
         connection.execute(f"CREATE VIEW {name} AS\n{view_sql(name)}")
     _shut(connection, root)
@@ -102,7 +103,9 @@ def view_sql(name: str) -> str:
     return resources.files(__package__).joinpath("views").joinpath(f"{name}.sql").read_text("utf-8")
 
 
-def _define(connection: duckdb.DuckDBPyConnection, root: Path, table: str, arrow_schema: pa.Schema) -> None:
+def _define(
+    connection: duckdb.DuckDBPyConnection, root: Path, table: str, arrow_schema: pa.Schema, run_id: bytes | None
+) -> None:
     if next(all_files(root, table), None) is None:
         empty = arrow_schema.empty_table()
         connection.register("empty", empty)
@@ -112,7 +115,15 @@ def _define(connection: duckdb.DuckDBPyConnection, root: Path, table: str, arrow
         return
     pattern = f"{_literal(root)}/{table}/*/*/*.parquet"
     source = f"read_parquet({_quoted(pattern)}, hive_partitioning = true, hive_types = {_HIVE_TYPES})"
-    connection.execute(f"CREATE VIEW lake_{table} AS SELECT * FROM {source}")  # noqa: S608 - quoted above
+    limit = "" if run_id is None else f" WHERE {_of_run(table, run_id)}"
+    connection.execute(f"CREATE VIEW lake_{table} AS SELECT * FROM {source}{limit}")  # noqa: S608 - quoted above
+
+
+def _of_run(table: str, run_id: bytes) -> str:
+    """Return the condition that leaves one run's rows of a table; payloads belong to the pack of its spans."""
+    if table == PAYLOADS:
+        return "pack IN (SELECT pack FROM lake_spans)"
+    return f"run_id = from_hex('{run_id.hex()}')"
 
 
 def _shut(connection: duckdb.DuckDBPyConnection, root: Path) -> None:
