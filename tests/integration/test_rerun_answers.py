@@ -274,6 +274,10 @@ def test_a_run_stops_before_the_call_that_it_may_not_pay(clerk):
     assert cheap.result.use.cost_usd == pytest.approx(0.00038)
     assert clerk.rerun(origin, script, spending=Spending(usd=1.0), candidate=priced).result.report.code == ""
     assert isinstance(clerk.rerun(origin, script, max_steps=2).error, StepLimit)
+    clerk.world.tells_use = False
+    untold = clerk.rerun(origin, script, spending=Spending(tokens=10**6))
+    assert "does not tell what it used" in untold.result.report.reason
+    assert clerk.rerun(origin, script).result.report.status is RerunStatus.FINISHED
 
 
 def test_agents_that_an_agent_calls_are_run_again_too(clerk):

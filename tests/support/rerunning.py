@@ -33,19 +33,17 @@ class World:
         self.rehearsed: list[Any] = []
         self.writes: list[tuple[str, bytes]] = []
         self.served = ""  # the model that answers; "": the one that was asked
-        self.headers: list[SeenRequest] = []
+        self.tells_use = True
 
     def model(self, request: SeenRequest) -> Reply:
         body = json.loads(request.body)
         self.asked.append(body)
-        self.headers.append(request)
         content = json.dumps(self.scripts.get(body["model"], []))
         choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
         usage = {"prompt_tokens": 90, "completion_tokens": 10, "total_tokens": 100}
         model = self.served or body["model"]
-        return Reply.of_json(
-            {"id": "c", "object": "chat.completion", "created": 1, "model": model, "choices": [choice], "usage": usage}
-        )
+        answer = {"id": "c", "object": "chat.completion", "created": 1, "model": model, "choices": [choice]}
+        return Reply.of_json({**answer, "usage": usage} if self.tells_use else answer)
 
     def shop(self, request: SeenRequest) -> Reply:
         if request.method == "POST":

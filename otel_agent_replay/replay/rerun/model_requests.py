@@ -26,6 +26,7 @@ from otel_agent_replay.replay.rerun.plan import Candidate, Spending
 
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _BEARER = "Bearer "
+_FIRST_ERROR = 400  # of HTTP's status codes
 
 
 class Meter:
@@ -42,6 +43,7 @@ class Meter:
         self.tokens = 0
         self.usd = 0.0
         self.unpriced = ""
+        self.untold = False
 
     def ended(self, crossing: Crossing, outcome: Outcome) -> None:
         """Count a crossing that has ended, if it is a live model call."""
@@ -55,8 +57,10 @@ class Meter:
         with self._lock:
             self.tokens += sum(tokens)
             self.usd += cost or 0.0
-            if cost is None and outcome.head.status < 400:
-                self.unpriced = str(model or "an unnamed model")
+            if outcome.head.status < _FIRST_ERROR:
+                self.untold = self.untold or not any(tokens)
+                if cost is None:
+                    self.unpriced = str(model or "an unnamed model")
 
     def _cost(self, facts: Mapping[str, Any], model: object, tokens: Sequence[int]) -> float | None:
         if self._price is not None:
@@ -68,6 +72,8 @@ class Meter:
         """Return what to raise instead of another model call, or None."""
         limit = self._limit
         with self._lock:
+            if self.untold and limit != Spending():
+                return SpendingLimit("an answer does not tell what it used, so no limit can be held")
             if limit.tokens is not None and self.tokens >= limit.tokens:
                 return SpendingLimit(f"it has used {self.tokens} tokens of {limit.tokens}")
             if limit.usd is None:
