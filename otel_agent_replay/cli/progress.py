@@ -20,27 +20,26 @@ if TYPE_CHECKING:
 _TERMINAL_S, _FILE_S = 0.2, 10.0
 
 
-class ProgressLine:
-    """Says how many of `total` questions are done, what was spent over all goes, and how long it may take."""
+class _StatusLine:
+    """A line that is written now and then."""
 
-    def __init__(self, total: int) -> None:
-        self._total = total
+    def __init__(self) -> None:
         self._on_terminal = sys.stderr.isatty()
-        self._began = self._told = time.monotonic()
+        self.began = self._told = time.monotonic()
         self._written = 0
 
-    def tell(self, progress: Progress) -> None:
-        """Say where the work stands, unless that was just said."""
-        now = time.monotonic()
-        if now - self._told < (_TERMINAL_S if self._on_terminal else _FILE_S):
-            return
-        self._told = now
-        done = progress.answered + progress.unanswered
-        left_s = (now - self._began) / done * max(0, self._total - done) if done else 0.0
-        text = (
-            f"{done:,} of {self._total:,} asked, {progress.unanswered} without an answer, "
-            f"${progress.spent_usd:.4f} spent, about {_duration(left_s)} left"
-        )
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time to say something."""
+        return time.monotonic() - self._told >= (_TERMINAL_S if self._on_terminal else _FILE_S)
+
+    def left(self, done: int, total: int) -> str:
+        """Return how long the rest may take."""
+        return _duration((time.monotonic() - self.began) / done * max(0, total - done) if done else 0.0)
+
+    def write(self, text: str) -> None:
+        """Say it."""
+        self._told = time.monotonic()
         if self._on_terminal:
             sys.stderr.write("\r" + text.ljust(self._written))
             self._written = len(text)
@@ -54,6 +53,43 @@ class ProgressLine:
             sys.stderr.write("\r" + " " * self._written + "\r")
             sys.stderr.flush()
             self._written = 0
+
+
+class ProgressLine(_StatusLine):
+    """Says how many of `total` questions are done, what was spent over all goes, and how long it may take."""
+
+    def __init__(self, total: int) -> None:
+        super().__init__()
+        self._total = total
+
+    def tell(self, progress: Progress) -> None:
+        """Say where the work stands, unless that was just said."""
+        if not self.is_due:
+            return
+        done = progress.answered + progress.unanswered
+        self.write(
+            f"{done:,} of {self._total:,} asked, {progress.unanswered} without an answer, "
+            f"${progress.spent_usd:.4f} spent, about {self.left(done, self._total)} left"
+        )
+
+
+class CountLine(_StatusLine):
+    """Says how many of `total` things are done (`what`: "pairs compared") as a bar, and how long the rest may take."""
+
+    def __init__(self, total: int, what: str) -> None:
+        super().__init__()
+        self._total = total
+        self._what = what
+        self._done = 0
+
+    def add(self, count: int) -> None:
+        """Count more that are done; say so, unless that was just said."""
+        self._done += count
+        if self.is_due:
+            filled = 20 * self._done // max(1, self._total)
+            bar = "#" * filled + "." * (20 - filled)
+            left = self.left(self._done, self._total)
+            self.write(f"[{bar}] {self._done:,} of {self._total:,} {self._what}, about {left} left")
 
 
 class Interrupt:

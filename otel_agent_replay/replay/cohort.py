@@ -1,8 +1,9 @@
 """Cohorts: a sample of runs, as a condition over the lake or as a file that names them.
 
 A cohort file is JSON lines, one run a line: `{"run": "<32 hexadecimal digits>"}`. Whoever writes one may say more of a
-run in further members (why it is in, where it parted); readers keep what they do not know for people. Blank lines are
-nothing. Owns that format, and what `--where` means; a cohort is run ids only, never loaded runs.
+run in further members (why it is in, where it parted, `weight`: how many runs it stands for); readers keep what they do
+not know for people. Its first line may say how it was drawn: `{"cohort": {...}}`. Blank lines are nothing. Owns that
+format, and what `--where` means; a cohort is run ids only, never loaded runs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def read_cohort(path: Path) -> list[CohortRun]:
     try:
         with path.open(encoding="utf-8") as file:
             for number, line in enumerate(file, 1):
-                if line.strip():
+                if line.strip() and not (number == 1 and _drawn_of(line) is not None):
                     run = _run_of(line, f"line {number} of {path}")
                     found.setdefault(run.run_id, run)
     except (OSError, UnicodeDecodeError) as error:
@@ -46,19 +47,33 @@ def read_cohort(path: Path) -> list[CohortRun]:
     return list(found.values())
 
 
+def how_drawn(path: Path) -> Mapping[str, Any]:
+    """Return what the first line of a cohort file says of how it was drawn; empty where it says nothing.
+
+    Raises ConfigurationError where the file cannot be read.
+    """
+    try:
+        with path.open(encoding="utf-8") as file:
+            return _drawn_of(file.readline()) or {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the cohort file {path} cannot be read: {error}") from error
+
+
 class CohortWriter:
     """Writes a cohort file one run at a time; it stands there whole when the `with` block ends well, or not at all.
 
-    Raises ConfigurationError where it cannot be written.
+    `drawn` says how the cohort was drawn, plain JSON. Raises ConfigurationError where it cannot be written.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, drawn: Mapping[str, Any] | None = None) -> None:
         self._path = path
         try:
             handle, self._name = tempfile.mkstemp(dir=path.parent, prefix=".cohort-")
         except OSError as error:
             raise ConfigurationError(f"the cohort file {path} cannot be written: {error}") from error
         self._file = os.fdopen(handle, "w", encoding="utf-8")
+        if drawn:
+            self._file.write(json.dumps({"cohort": dict(drawn)}) + "\n")
 
     def add(self, run: CohortRun) -> None:
         """Write one run."""
@@ -76,9 +91,9 @@ class CohortWriter:
             Path(self._name).unlink()
 
 
-def write_cohort(path: Path, runs: Iterable[CohortRun]) -> None:
+def write_cohort(path: Path, runs: Iterable[CohortRun], *, drawn: Mapping[str, Any] | None = None) -> None:
     """Write a cohort file, whole or not at all. Raises ConfigurationError where it cannot be written."""
-    with CohortWriter(path) as file:
+    with CohortWriter(path, drawn) as file:
         for run in runs:
             file.add(run)
 
@@ -104,6 +119,16 @@ def runs_where(lake: Path, condition: str) -> list[CohortRun]:
                 "WHERE, like agent = 'support' (columns: `agent-replay sql \"DESCRIBE runs\"`)"
             ) from error
     return [CohortRun(bytes.fromhex(row[0])) for row in rows]
+
+
+def _drawn_of(line: str) -> Mapping[str, Any] | None:
+    """Return what a first line says of the whole cohort; None for any other line."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    found = value.get("cohort") if isinstance(value, dict) and "run" not in value else None
+    return found if isinstance(found, dict) else None
 
 
 def _run_of(line: str, where: str) -> CohortRun:
