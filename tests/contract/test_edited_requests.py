@@ -125,3 +125,37 @@ def test_real_clients_ask_another_model():
     assert said == ["one", "two", "three", "four"]
     assert [json.loads(request.body)["model"] for request in provider.seen] == ["new"] * 4
     assert [exchange.call.notes for exchange in observer.exchanges] == [("edited: model",)] * 4
+
+
+class Elsewhere:
+    """Sends every model request below another base URL, with another key."""
+
+    def __init__(self, base_url):
+        self.base_url = base_url
+
+    def moved(self, protocol, url, headers):
+        host = self.base_url.partition("//")[2]
+        changed = {"host": host, "authorization": "Bearer new"}
+        return self.base_url + "/gate/chat/completions", tuple(
+            (name, changed.get(name.lower(), value)) for name, value in headers
+        )
+
+
+def test_a_request_goes_to_another_host_or_nowhere(client):
+    """Its server gets path, host, key and edited body; a client that has connected by then sends nothing at all."""
+    with ScriptedProvider([Reply(b'{"ok": 1}')]) as old, ScriptedProvider([Reply(b'{"ok": 2}')]) as new, recording():
+        session = current.get()[0]
+        session.edits, session.route = EditedRequests(EDITS), Elsewhere(new.url)
+        headers = {**JSON, "authorization": "Bearer old"}
+        try:
+            got = client.fetch("POST", old.url + "/v1/chat/completions", BODY, headers=headers)
+        except ReplayInterrupt as interrupt:
+            assert "has connected to" in str(interrupt)
+            assert (old.seen, new.seen) == ([], [])
+            assert type(client).__name__ in ("Urllib3", "Requests")
+            return
+    assert (got.error, got.body, old.seen) == (None, b'{"ok": 2}', [])
+    (request,) = new.seen
+    assert (request.path, request.body) == ("/gate/chat/completions", EDITED)
+    assert request.header("host") == new.url.partition("//")[2]
+    assert [value for name, value in request.headers if name.lower() == "authorization"] == ["Bearer new"]
