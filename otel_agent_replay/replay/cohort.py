@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,11 +73,11 @@ class CohortWriter:
             raise ConfigurationError(f"the cohort file {path} cannot be written: {error}") from error
         self._file = os.fdopen(handle, "w", encoding="utf-8")
         if drawn:
-            self._file.write(json.dumps({"cohort": dict(drawn)}) + "\n")
+            self._file.write(_header(drawn) + "\n")
 
     def add(self, run: CohortRun) -> None:
         """Write one run."""
-        self._file.write(json.dumps({"run": format_run_id(run.run_id), **run.notes}) + "\n")
+        self._file.write(_line(run) + "\n")
 
     def __enter__(self) -> CohortWriter:  # noqa: PYI034 - typing.Self needs 3.11
         return self
@@ -89,6 +89,13 @@ class CohortWriter:
             Path(self._name).replace(self._path)
         else:
             Path(self._name).unlink()
+
+
+def cohort_lines(runs: Iterable[CohortRun], drawn: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """Yield the lines of a cohort file."""
+    if drawn:
+        yield _header(drawn)
+    yield from map(_line, runs)
 
 
 def write_cohort(path: Path, runs: Iterable[CohortRun], *, drawn: Mapping[str, Any] | None = None) -> None:
@@ -119,6 +126,14 @@ def runs_where(lake: Path, condition: str) -> list[CohortRun]:
                 "WHERE, like agent = 'support' (columns: `agent-replay sql \"DESCRIBE runs\"`)"
             ) from error
     return [CohortRun(bytes.fromhex(row[0])) for row in rows]
+
+
+def _header(drawn: Mapping[str, Any]) -> str:
+    return json.dumps({"cohort": dict(drawn)})
+
+
+def _line(run: CohortRun) -> str:
+    return json.dumps({"run": format_run_id(run.run_id), **run.notes})
 
 
 def _drawn_of(line: str) -> Mapping[str, Any] | None:
