@@ -15,6 +15,7 @@ from otel_agent_replay.boundary.http_call import SentRequest, call_of, header
 from otel_agent_replay.boundary.http_coding import codings_of, decoded_chunks
 from otel_agent_replay.boundary.http_faults import stop
 from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.boundary.signing import signed_again
 from otel_agent_replay.errors import ConfigurationError, ReplayInterrupt
 from otel_agent_replay.model import Call, Kind, SideEffect
 from otel_agent_replay.protocols.edit import changed_members
@@ -23,6 +24,7 @@ from otel_agent_replay.protocols.protocol import Protocol
 IDEMPOTENCY_KEY = "Idempotency-Key"
 """The header that payment services and many others take a key in (IETF draft-ietf-httpapi-idempotency-key-header)."""
 
+_SIGNED = "the client has signed it (its body and path); change model and endpoint where the client is made"
 _OF_THE_BODY = frozenset({"content-md5", "content-digest", "repr-digest", "digest"})
 """Headers that hold a digest of the body; a changed one goes without."""
 
@@ -56,16 +58,24 @@ class Revision:
         request = self._moved(request, protocol)
         if request is self.request:
             return call
-        if header(request.headers, "authorization").startswith("AWS4-") or header(request.headers, "signature"):
-            raise ConfigurationError(
-                "the client has signed it (its body and path); change model and endpoint where the client is made"
-            )
+        request = self._signed(request)
         revised, now = call_of(self._session.redaction, request, facts=self._session.observer.wants_facts)
         if now is not protocol:
             raise ConfigurationError(f"what is left is no request of {protocol.name}")
         self.request = request
         self.changed = True
         return replace(revised, asked=call.digest)
+
+    def _signed(self, request: SentRequest) -> SentRequest:
+        """Return the request with a signature of what is sent, where its client signs body and path."""
+        if not header(request.headers, "authorization").startswith("AWS4-"):
+            if header(request.headers, "signature"):
+                raise ConfigurationError(_SIGNED)
+            return request
+        headers = signed_again(self.request.headers, request)
+        if headers is None:
+            raise ConfigurationError(_SIGNED)
+        return replace(request, headers=headers)
 
     def _edited(self, call: Call, place: Place, protocol: Protocol) -> SentRequest:
         """Return the request with the body, and the model in its URL, that the session's rewriter wants."""

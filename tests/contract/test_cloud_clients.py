@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 
 import anthropic
 import botocore.session
 import httpx
 import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
 from botocore.config import Config
+from botocore.credentials import Credentials
 from botocore.exceptions import EventStreamError
 
 from otel_agent_replay import semconv
@@ -268,10 +272,34 @@ def test_another_model_leaves_in_the_url(client):
     assert exchange.call.notes == ("edited: model in the URL",)
 
 
-def test_a_signed_request_is_not_changed_behind_its_signature():
-    """AWS's signature covers body and path: an edit is refused, and nothing is sent."""
+def test_an_edited_request_is_signed_again_as_what_is_sent():
+    """AWS's signature covers body and path: the other model's path carries a signature of its own, which fits."""
+    with ScriptedProvider([BEDROCK["converse"][1]]) as provider, recording() as observer:
+        current.get()[0].edits = EditedRequests(RequestEdits(model="amazon.nova-pro-v1:0"))
+        converse(provider.url)
+    (seen,) = provider.seen
+    assert seen.path == "/model/amazon.nova-pro-v1%3A0/converse"
+    given = dict(seen.headers)
+    sent = {name.title(): value for name, value in given.items()}
+    made = AWSRequest("POST", provider.url + seen.path, data=seen.body)
+    signed = re.search(r"SignedHeaders=([^,]+)", sent["Authorization"])[1].split(";")
+    for name in signed:
+        if name != "host":
+            made.headers[name.title()] = sent[name.title()]
+    made.context["timestamp"] = sent["X-Amz-Date"]
+    auth = SigV4Auth(Credentials("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY"), "bedrock", "us-east-1")
+    expected = auth.signature(auth.string_to_sign(made, auth.canonical_request(made)), made)
+    assert sent["Authorization"].endswith(f"Signature={expected}")
+    (exchange,) = observer.exchanges
+    assert exchange.call.notes == ("edited: model in the URL",)
+
+
+def test_what_somebody_else_has_signed_is_not_changed_behind_its_signature(client):
+    """A signature that nobody here can make again: an edit is refused, and nothing is sent."""
     with ScriptedProvider([BEDROCK["converse"][1]]) as provider, recording():
         current.get()[0].edits = EditedRequests(RequestEdits(model="amazon.nova-pro-v1:0"))
+        url = provider.url + f"/model/{MODEL}/converse"
+        headers = {"content-type": "application/json", "authorization": "AWS4-HMAC-SHA256 Credential=x"}
         with pytest.raises(ReplayInterrupt, match="the client has signed it"):
-            converse(provider.url)
+            client.fetch("POST", url, json.dumps({"messages": ASK}).encode(), headers=headers)
     assert provider.seen == []

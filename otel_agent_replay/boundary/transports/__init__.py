@@ -25,6 +25,9 @@ _FAMILIES = {
     "urllib3": "urllib3_requests",
     "aiohttp": "aiohttp_client",
 }
+_SIGNERS = {"botocore.auth": "aws_signing"}
+"""What signs requests before a client library sends them. Nothing is recorded there: no run's coverage tells of it."""
+_FILES = {**_FAMILIES, **_SIGNERS}
 _lock = threading.RLock()
 _entries: dict[str, CoverageEntry] = {}
 _patched: dict[str, ModuleType] = {}
@@ -33,10 +36,12 @@ _patched: dict[str, ModuleType] = {}
 def install() -> list[CoverageEntry]:
     """Stand in front of every client library, now or once it is imported; the same again changes nothing."""
     with _lock:
-        for name in _FAMILIES:
-            if name in _entries:
+        for name in _FILES:
+            if name in _entries or name in _patched:
                 continue
             module = loaded(name)
+            if module is None and name in _SIGNERS:
+                continue
             if module is None:
                 _entries[name] = CoverageEntry(name, "captured", "not imported so far; from its import on")
             else:
@@ -50,7 +55,7 @@ def uninstall() -> None:
     with _lock:
         _notice.turn_off()
         for name, module in _patched.items():
-            _family(name).unpatch(module)
+            _file_of(name).unpatch(module)
         _patched.clear()
         _entries.clear()
 
@@ -61,15 +66,17 @@ def coverage() -> list[CoverageEntry]:
         return list(_entries.values())
 
 
-def _family(name: str) -> Any:
-    return importlib.import_module(f"{__name__}.{_FAMILIES[name]}")
+def _file_of(name: str) -> Any:
+    return importlib.import_module(f"{__name__}.{_FILES[name]}")
 
 
 def _patch(module: ModuleType) -> None:
     name = module.__name__
     try:
-        _entries[name] = _family(name).patch(module)
+        entry = _file_of(name).patch(module)
         _patched[name] = module
+        if entry is not None:
+            _entries[name] = entry
     except Exception as error:
         _entries[name] = CoverageEntry(name, "not_captured", f"cannot stand in front of it: {error!r}")
         _log.exception("cannot stand in front of %s; its calls go unrecorded", name)
@@ -80,4 +87,4 @@ def _imported(module: ModuleType) -> None:
         _patch(module)
 
 
-_notice = ImportNotice(lambda name: name in _FAMILIES and name not in _patched, _imported)
+_notice = ImportNotice(lambda name: name in _FILES and name not in _patched, _imported)
