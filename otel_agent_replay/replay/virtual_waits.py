@@ -38,6 +38,7 @@ _BLIND_TURNS = 25  # of a loop that does not show what is ready
 _PATIENCE_S = 3.0  # real seconds without a turn after which a loop is taken to be stopped by its own thread
 _LOOK_S = 0.001
 _PAUSE_S = 0.05  # long enough for others to see that this thread rests
+_LONG_PAUSE_S = 0.5  # of who is told of each change: a thread that wakes up often looks busy on a busy machine
 _MOST_LOOKS = 20  # quarters of a second that threads may take to come to rest
 _DONE = Outcome(OutcomeStatus.OK)
 _NOBODYS = Context()  # what turns our own callbacks run in: no run's
@@ -109,7 +110,9 @@ class VirtualWaits:
             try:
                 while not self._is_next(due):
                     with self._changed:
-                        _wait(self._changed, _PAUSE_S)
+                        first = self._first()  # again, with the lock: what changes from here on is told
+                        if first is not due and not (first is not None and first.is_event):
+                            _wait(self._changed, _LONG_PAUSE_S)
             finally:
                 self._pass_to(moment_ns)
                 self._drop(due)
