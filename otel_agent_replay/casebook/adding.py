@@ -14,6 +14,7 @@ from otel_agent_replay.casefile.document import CASE_FILE
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.gate import Case, CaseKind
 from otel_agent_replay.gate.skeleton import skeleton
+from otel_agent_replay.gate.suggesting import merged, suggest
 from otel_agent_replay.gate.synthetic_run import SyntheticRuns
 from otel_agent_replay.lake.catalog import StoredRun
 from otel_agent_replay.lake.writer import write_runs
@@ -54,14 +55,16 @@ def add_case(
     whole = [recorded, *beside, *good]
     parts: list[RecordedRun] = [part for run in whole for part in _stored(run)]
     shown: RecordedRun = recorded
+    shown_good: list[RecordedRun] = list(good)
     if synthetic is not None:
         synthetic.learn(parts)
         parts = [synthetic.replaced(part) for part in parts]
         shown = synthetic.replaced(recorded)
+        shown_good = [synthetic.replaced(one) for one in good]
     into.mkdir(parents=True, exist_ok=True)
     write_runs(into / "lake", list({(one.run.run_id, one.run.attempt): one for one in parts}.values()), segments=())
-    goods = [one.run.run_id.hex() for one in good]
-    text = skeleton(shown, kind, name=str(into), from_step=from_step, good=goods)
+    more = merged(suggest(shown, shown_good)) if kind is CaseKind.BAD else {}
+    text = skeleton(shown, kind, name=str(into), from_step=from_step, good=shown_good, more=more)
     (into / CASE_FILE).write_text(text, encoding="utf-8")
     case = Case.load(into)
     counts = {} if synthetic is None else synthetic.counts()

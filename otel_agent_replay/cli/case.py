@@ -168,7 +168,8 @@ def _tell(added: AddedCase, *, as_json: bool) -> None:
         })  # fmt: skip
         return
     click.echo(f"{case.folder}: case.yaml (yours to edit), manifest.json, lake/")
-    click.echo(f"  {len(case.invariants)} invariants, all of them taken from the run itself")
+    source = "runs" if case.good else "run"
+    click.echo(f"  {len(case.invariants)} invariants, all of them taken from the {source}: say what matters")
     replaced = ", ".join(f"{count} of sort {sort}" for sort, count in added.replaced.items())
     click.echo(f"  replaced by made-up values: {replaced or 'nothing'}")
     for value in added.left:

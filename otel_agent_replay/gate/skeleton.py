@@ -1,25 +1,36 @@
 """The first `case.yaml` of a run, for a person to edit: what it called, in which order, what it changed, how it ended.
 
-Everything in it holds of the recorded run: of a bad one, what was wrong has to be said by whoever knows. Pure.
+What it states holds of the recorded run: of a bad one, what was wrong has to be said by whoever knows; or it is mined
+from good runs, where there are some. Pure.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.casefile.yaml_text import document
-from otel_agent_replay.gate.case import CaseKind
-from otel_agent_replay.gate.facts import MISSING, UNREAD, Made, RunFacts
+from otel_agent_replay.gate.case import Case, CaseKind
+from otel_agent_replay.gate.facts import Absent, Made, RunFacts
+from otel_agent_replay.gate.invariants import check
+from otel_agent_replay.gate.stated import Invariant, Rule
 from otel_agent_replay.model import RecordedRun
 from otel_agent_replay.payload.canonical import canonical_json
 
 _DECLARED = re.compile(r"(?!__main__)[\w.]+:[\w.]+\Z")
 _TOLD = ("tool", "retrieval", "decision", "approval")
 _LONGEST = 80
+_ONE_LIST = ("order", "only", "allowed")
+_MOST_PLACES = 8  # of one call's arguments
+_HEAD_WITH_GOOD = """\
+# What a run of this case must keep: the good runs keep it, the recorded one breaks some of it. Guesses from few runs:
+# take out what does not matter, say what is missing, then run
+#   agent-replay case seal {name} && agent-replay case check {name}
+"""
 _HEAD = {
     CaseKind.BAD: """\
 # What a run of this case must keep. All below holds of the recorded run, which is a bad one: say what was wrong with it
@@ -34,8 +45,19 @@ _HEAD = {
 }
 
 
-def skeleton(recorded: RecordedRun, kind: CaseKind, *, name: str, from_step: int = 0, good: Sequence[str] = ()) -> str:
-    """Return the text of `case.yaml` for a run; `name` is the folder that the comment tells, `good` run ids."""
+def skeleton(
+    recorded: RecordedRun,
+    kind: CaseKind,
+    *,
+    name: str,
+    from_step: int = 0,
+    good: Sequence[RecordedRun] = (),
+    more: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the text of `case.yaml` for a run; `name` is the folder that its comment tells.
+
+    Of `good` runs, which the case must accept, all that is stated holds too; `more` are sections that are known to.
+    """
     facts = RunFacts.of(recorded)
     run = recorded.run
     head: dict[str, Any] = {
@@ -48,13 +70,49 @@ def skeleton(recorded: RecordedRun, kind: CaseKind, *, name: str, from_step: int
     if _DECLARED.match(run.entry):
         head["entry"] = run.entry
     if good:
-        head["good"] = list(good)
-    sections = [document(head), document({"expect": _expect(facts)}), document({"effects": {"at_most_once": True}})]
+        head["good"] = [one.run.run_id.hex() for one in good]
     changes = _changes(facts)
-    if changes:
-        told = "# The changes of state that were seen; list those that may not be under `forbidden` (A -> B).\n"
-        sections.append(told + document({"transitions": {"allowed": changes}}))
-    return _HEAD[kind].format(name=name) + "\n".join(sections)
+    stated = {"expect": _expect(facts), **({"transitions": {"allowed": changes}} if changes else {})}
+    sections = merged_sections([more or {}, _held_by(stated, good)])
+    sections.setdefault("effects", {"at_most_once": True})
+    told = _HEAD_WITH_GOOD if good and kind is CaseKind.BAD else _HEAD[kind]
+    return told.format(name=name) + "\n".join(
+        document(one) for one in [head, *({key: sections[key]} for key in sections)]
+    )
+
+
+def merged_sections(contents: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return parts of `case.yaml` as one: lists are joined; of what is one value, or one list for all, the first."""
+    whole: dict[str, Any] = {}
+    for content in contents:
+        for section, rules in content.items():
+            into = whole.setdefault(section, {})
+            for rule, value in rules.items():
+                if isinstance(value, list) and rule not in _ONE_LIST:
+                    known = into.setdefault(rule, [])
+                    known += [one for one in value if one not in known]
+                elif isinstance(value, Mapping):
+                    into[rule] = {**value, **into.get(rule, {})}
+                else:
+                    into.setdefault(rule, value)
+    return whole
+
+
+def _held_by(stated: Mapping[str, Any], good: Sequence[RecordedRun]) -> dict[str, Any]:
+    """Return what of the sections holds of every good run."""
+    if not good:
+        return dict(stated)
+    case = Case.of({**stated, "effects": {"at_most_once": False}}, Path())
+    held = [frozenset(one.invariant.name for one in check(case, run) if one.holds) for run in good]
+    return merged_sections(_content_of(one) for one in case.invariants if all(one.name in names for names in held))
+
+
+def _content_of(invariant: Invariant) -> dict[str, Any]:
+    rule, given = invariant.rule, invariant.given
+    if rule is Rule.TRANSITIONS:
+        return {"transitions": dict(given)}
+    listed = rule in (Rule.MUST_CALL, Rule.MUST_NOT_CALL, Rule.OBJECT_ID, Rule.MUST_CITE, Rule.SQL)
+    return {"expect": {rule.value: [given] if listed else given}}
 
 
 def _expect(facts: RunFacts) -> dict[str, Any]:
@@ -91,11 +149,23 @@ def named(made: Made, *, arguments: bool = False) -> dict[str, Any]:
     """Return the `call` of `case.yaml` that means this one: its name, and where wanted its plain arguments."""
     told: dict[str, Any] = {made.kind: re.sub(r"([*?\[])", r"[\1]", made.name)}
     given = made.arguments
-    if arguments and given not in (MISSING, UNREAD) and isinstance(given, Mapping):
-        plain = {name: value for name, value in given.items() if _is_plain(value) and not str(name).startswith("*")}
+    if arguments and isinstance(given, Mapping):
+        plain = {path: value for path, value in leaves(given) if _is_plain(value) and not path.startswith("*")}
         if plain:
-            told["arguments"] = plain
+            told["arguments"] = dict(list(plain.items())[:_MOST_PLACES])
     return told
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the plain values of a JSON value, each with its path: order.items[0].id."""
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from leaves(item, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from leaves(item, f"{path}[{number}]")
+    elif value is not None and not isinstance(value, Absent) and path:
+        yield path, value
 
 
 def _is_plain(value: Any) -> bool:

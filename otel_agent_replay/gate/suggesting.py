@@ -7,6 +7,7 @@ suggestion is a guess from few runs: it says how many, and what of the bad run b
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,15 +15,18 @@ from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.gate.case import Case
-from otel_agent_replay.gate.facts import MISSING, UNREAD, Made, RunFacts
+from otel_agent_replay.gate.end_rules import text_of
+from otel_agent_replay.gate.facts import MISSING, Made, RunFacts
 from otel_agent_replay.gate.invariants import check
 from otel_agent_replay.gate.pattern import at_path
 from otel_agent_replay.gate.result import Evidence, State
-from otel_agent_replay.gate.skeleton import named
+from otel_agent_replay.gate.skeleton import leaves, merged_sections, named
 from otel_agent_replay.model import RecordedRun
 from otel_agent_replay.payload.canonical import canonical_json
 
 _TOLD = ("tool", "retrieval", "decision", "approval", "http")
+_READ = ("tool", "retrieval", "http")
+_NAMED = re.compile(r"(?<![\w-])(?=[\w-]*[A-Za-z])(?=[\w-]*\d)[\w-]{4,}(?![\w-])")
 _MOST_PAIRS = 40
 _OVER = 1.5  # of what the dearest good run used
 
@@ -41,8 +45,8 @@ def suggest(bad: RecordedRun, good: Sequence[RecordedRun]) -> list[Suggestion]:
     """Return what tells the bad run from the good ones, the most telling first; [] where nothing does."""
     facts = [RunFacts.of(run) for run in good]
     found: dict[bytes, Suggestion] = {}
-    for content in _candidates(RunFacts.of(bad), facts):
-        key = canonical_json(content)
+    for about, content in _candidates(RunFacts.of(bad), facts):
+        key = canonical_json(about or content)
         if key in found:
             continue
         case = Case.of({"effects": {"at_most_once": False}, **content}, Path("suggested"))
@@ -56,31 +60,20 @@ def suggest(bad: RecordedRun, good: Sequence[RecordedRun]) -> list[Suggestion]:
 
 def merged(suggestions: Sequence[Suggestion]) -> dict[str, Any]:
     """Return the suggestions as one part of `case.yaml`; of `order`, which is one list, the first alone."""
-    whole: dict[str, Any] = {}
-    for suggestion in suggestions:
-        for section, content in suggestion.content.items():
-            into = whole.setdefault(section, {})
-            for rule, value in content.items():
-                if isinstance(value, list) and rule not in ("order", "only"):
-                    into.setdefault(rule, []).extend(value)
-                elif isinstance(value, Mapping):
-                    into.setdefault(rule, {}).update(value)
-                else:
-                    into.setdefault(rule, value)
-    return whole
+    return merged_sections(one.content for one in suggestions)
 
 
-def _candidates(bad: RunFacts, good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
-    yield from _changes(bad, good)
-    yield from _calls_of_bad(bad, good)
-    yield {"expect": {"only": _distinct(named(made) for facts in good for made in facts.effects)}}
-    yield from _orders(good)
-    yield from _objects(good)
-    yield {"effects": {"at_most_once": True}}
-    yield from _at_most_once(good)
+_Candidate = tuple[str, dict[str, Any]]
+"""What it is about ("": only itself) and what states it: of several about one thing the first that holds is kept."""
+
+
+def _candidates(bad: RunFacts, good: Sequence[RunFacts]) -> Iterator[_Candidate]:
+    for alone in (_changes(bad, good), _calls_of_bad(bad, good), _only(good), _orders(good), _objects(good)):
+        yield from (("", content) for content in alone)
+    yield "twice", {"effects": {"at_most_once": True}}
     yield from _calls_of_good(good)
-    yield from _ends(good)
-    yield from _ceilings(good)
+    for alone in (_cited(good), _ends(good), _ceilings(good)):
+        yield from (("", content) for content in alone)
 
 
 def _changes(bad: RunFacts, good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
@@ -101,8 +94,12 @@ def _calls_of_bad(bad: RunFacts, good: Sequence[RunFacts]) -> Iterator[dict[str,
             yield {"expect": {"must_not_call": [named(made)]}}
 
 
+def _only(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
+    yield {"expect": {"only": _distinct(named(made) for facts in good for made in facts.effects)}}
+
+
 def _orders(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
-    """Yield pairs that lie in this order in every good run: a check before what changes the world comes first."""
+    """Yield pairs that lie in this order in every good run: those that end in what changes the world come first."""
     labels = [{made.label: made for made in reversed(_told(facts))} for facts in good]
     shared = [made for label, made in labels[0].items() if all(label in one for one in labels)] if labels else []
     shared.sort(key=lambda made: (not made.effect, made.sequence))
@@ -115,25 +112,33 @@ def _objects(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
     """Yield arguments that are what the run's input has somewhere."""
     if not good or not isinstance(good[0].input, Mapping):
         return
-    inputs = dict(_leaves(good[0].input, ""))
+    inputs = dict(leaves(good[0].input))
     for made in _told(good[0]):
-        for path, value in _leaves(made.arguments, ""):
+        for path, value in leaves(made.arguments):
             for place, given in inputs.items():
                 equal = value == given and type(value) is type(given) and not isinstance(value, bool)
                 if equal and all(at_path(facts.input, place) is not MISSING for facts in good):
                     yield {"expect": {"object_id": [{"call": named(made), "path": path, "same_as": place}]}}
 
 
-def _at_most_once(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
-    for call in _distinct(named(made) for facts in good for made in facts.effects):
-        yield {"expect": {"at_most_once": [call]}}
+def _calls_of_good(good: Sequence[RunFacts]) -> Iterator[_Candidate]:
+    """Yield the calls of the first good run, with their arguments and without, and effects that come once."""
+    for made in _told(good[0]) if good else ():
+        yield f"call {made.label}", {"expect": {"must_call": [named(made, arguments=True)]}}
+        yield f"call {made.label}", {"expect": {"must_call": [named(made)]}}
+        if not made.effect:
+            yield f"twice {made.label}", {"expect": {"at_most_once": [named(made)]}}
 
 
-def _calls_of_good(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
-    for call in _distinct(named(made) for made in (_told(good[0]) if good else ())):
-        yield {"expect": {"must_call": [call]}}
-    for call in _distinct(named(made, arguments=True) for made in (_told(good[0]) if good else ())):
-        yield {"expect": {"must_call": [call]}}
+def _cited(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
+    """Yield names with a number in them that every good run's answer has, and that something it read has too."""
+    shared: set[str] = set()
+    for number, facts in enumerate(good):
+        read = {name for made in facts.calls if made.kind in _READ for name in _NAMED.findall(text_of(made.result))}
+        said = set(_NAMED.findall(text_of(facts.output))) & read
+        shared = said if number == 0 else shared & said
+    for name in sorted(shared):
+        yield {"expect": {"must_cite": [name]}}
 
 
 def _ends(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
@@ -156,17 +161,6 @@ def _ceilings(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
 
 def _told(facts: RunFacts) -> list[Made]:
     return [made for made in facts.calls if made.kind in _TOLD]
-
-
-def _leaves(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _leaves(item, f"{path}.{key}" if path else str(key))
-    elif isinstance(value, list):
-        for number, item in enumerate(value):
-            yield from _leaves(item, f"{path}[{number}]")
-    elif value is not None and value not in (MISSING, UNREAD) and path:
-        yield path, value
 
 
 def _distinct(items: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -24,7 +24,6 @@ _FORM = "application/x-www-form-urlencoded"
 _FIELD = re.compile(r"([^=&]+)=([^&]*)")
 _EVENTS = re.compile(r"(?:data|event|id|:)[^\r\n]*[\r\n]")
 _DEEPEST = 6  # JSON inside text inside JSON ...
-_WRITTEN = re.compile(r"\\+u[0-9a-fA-F]{4}|\\+.|(?:%[0-9a-fA-F]{2})+", re.DOTALL)
 
 
 class Said(NamedTuple):
@@ -70,7 +69,8 @@ def replaced_body(data: bytes, media_type: str, replace: Replace) -> bytes:
         if leaf.start not in pieces:  # what is a part of a longer text was replaced with that
             new = replaced_text(leaf.meaning, replace)
             if new != leaf.meaning:
-                edits[leaf.start] = leaf.end, rewritten(text[leaf.start : leaf.end], leaf.meaning, new)
+                write = rewritten_url if form == "form" else rewritten
+                edits[leaf.start] = leaf.end, write(text[leaf.start : leaf.end], leaf.meaning, new)
     if not edits:
         return data
     out: list[str] = []
@@ -96,46 +96,49 @@ def replaced_text(text: str, replace: Replace, depth: int = 0) -> str:
 
 
 def rewritten(raw: str, old: str, new: str) -> str:
-    r"""Return `raw`, which is a way of writing `old`, as the same way of writing `new`.
+    r"""Return `raw`, which is `old` inside a JSON string, as the same way of writing `new`.
 
     >>> rewritten("M\\u00fcller", "Müller", "Xöwqab")
     'X\\u00f6wqab'
     """
+    if raw == old:
+        return new
+    pieces = [
+        piece for match in _JSON_PIECE.finditer(raw) for piece in (match[0] if match[0][0] != "\\" else [match[0]])
+    ]
+    return "".join(
+        piece if becomes == is_now else _escaped_alike(piece, is_now, becomes)
+        for piece, is_now, becomes in zip(pieces, old, new, strict=True)
+    )
+
+
+def rewritten_url(raw: str, old: str, new: str) -> str:
+    """Return `raw`, which is `old` inside a URL or a form, as the same way of writing `new`."""
+    if raw == old:
+        return new
     out: list[str] = []
     at = 0
     for is_now, becomes in zip(old, new, strict=True):
-        piece = _piece(raw, at, is_now)
+        quoted = raw[at : at + 1] == "%"
+        piece = raw[at : at + (3 * len(is_now.encode("utf-8", "surrogatepass")) if quoted else 1)]
         at += len(piece)
-        out.append(piece if becomes == is_now else _as_written(piece, is_now, becomes))
-    return "".join(out) + raw[at:]
+        if becomes != is_now:
+            small = piece != piece.upper()
+            piece = "".join(f"%{byte:02{'x' if small else 'X'}}" for byte in becomes.encode()) if quoted else becomes
+        out.append(piece)
+    return "".join(out)
 
 
-def _piece(raw: str, at: int, character: str) -> str:
-    """Return what stands for the character at a place of `raw`."""
-    if raw.startswith(character, at):
-        return character
-    match = _WRITTEN.match(raw, at)
-    if match is None:
-        return raw[at : at + 1]
-    if match[0][0] == "%":  # as many bytes as the character has
-        return match[0][: 3 * len(character.encode("utf-8", "surrogatepass"))]
-    if ord(character) > 0xFFFF:  # a pair of escapes
-        second = _WRITTEN.match(raw, match.end())
-        return match[0] + (second[0] if second is not None else "")
-    return match[0]
+_JSON_PIECE = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL
+)
 
 
-def _as_written(piece: str, old: str, new: str) -> str:
-    if piece == old:
+def _escaped_alike(piece: str, old: str, new: str) -> str:
+    if piece == old or len(piece) != 6 or ord(new) > 0xFFFF:
         return new
-    if piece[0] == "%":
-        quoted = "".join(f"%{byte:02X}" for byte in new.encode("utf-8", "surrogatepass"))
-        return quoted if piece.upper() == piece else quoted.lower()
-    head, escape, digits = piece.rpartition("u")
-    if not escape or len(digits) != 4 or ord(new) > 0xFFFF:
-        return new if len(piece) == len(new) else piece
     written = f"{ord(new):04x}"
-    return head + escape + (written.upper() if digits.upper() == digits else written)
+    return piece[:2] + (written.upper() if piece[2:] == piece[2:].upper() else written)
 
 
 # --- where texts stand ------------------------------------------------------------------------------------------

@@ -85,7 +85,10 @@ def _plain(value: str, sort: str) -> str:
 def _dressed(made: str, value: str, sort: str) -> str:
     """Return the made-up letters and digits in the value's own spelling: capitals, and marks in between."""
     if sort not in (PHONE, CARD, NUMBER):
-        return "".join(_as_big(character, like) for character, like in zip(made, value, strict=True))
+        shouted = value.isupper()  # what has no capitals of its own, like a mark in a domain, gets them too
+        return "".join(
+            _as_big(character, "A" if shouted else like) for character, like in zip(made, value, strict=True)
+        )
     characters = iter(made)
     return "".join(_as_big(next(characters), like) if like.isalnum() else like for like in value)
 

@@ -10,7 +10,7 @@ import re
 import urllib.parse
 from collections.abc import Iterable, Sequence
 
-from otel_agent_replay.payload.body_texts import Replace, replaced_body, replaced_text, rewritten
+from otel_agent_replay.payload.body_texts import Replace, replaced_body, replaced_text, rewritten_url
 from otel_agent_replay.payload.masks import cut, cuts_of
 from otel_agent_replay.payload.redaction import Redaction
 
@@ -57,7 +57,7 @@ class SyntheticRedaction(Redaction):
     def _quoted(self, part: str) -> str:
         meaning = urllib.parse.unquote_plus(part)
         replaced = replaced_text(meaning, self._replace)
-        return part if replaced == meaning else rewritten(part, meaning, replaced)
+        return part if replaced == meaning else rewritten_url(part, meaning, replaced)
 
     def headers(self, items: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
         """Return the headers that may be stored, in order, with the known values replaced."""
