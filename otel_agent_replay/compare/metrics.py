@@ -74,12 +74,16 @@ class _Sample:
 
 @dataclass(frozen=True, slots=True)
 class _Tested:
-    """A metric before correction. `least` is the smallest p that its cases could have given."""
+    """A metric before correction. `least` is the smallest p that its cases could have given.
+
+    With a baseline lane `p_of_a` and `least_of_a` are of B against A.
+    """
 
     result: MetricResult
     p: float | None
     least: float
     p_of_a: float | None = None
+    least_of_a: float = 1.0
     error: float | None = None
 
 
@@ -164,11 +168,16 @@ def _tested(name: str, unit: str, samples: Sequence[_Sample], alpha: float, seed
         return _Tested(result, None, 1.0)
     differences = [group.difference for group in groups]
     p, how = _paired_p(differences)
-    p_of_a = None
-    if has_baseline and not of_pair:
-        p_of_a = _paired_p([_mean_of(one.b) - _mean_of(one.a) for one in samples if one.a and one.b])[0]
-    least = 2 * 0.5 ** sum(difference != 0 for difference in differences)
-    return _Tested(replace(result, test=how), p, least, p_of_a, interval.error)
+    tested = _Tested(replace(result, test=how), p, _least(differences), error=interval.error)
+    if not has_baseline or of_pair:
+        return tested
+    from_a = [_mean_of(one.b) - _mean_of(one.a) for one in samples if one.a and one.b]
+    return replace(tested, p_of_a=_paired_p(from_a)[0], least_of_a=_least(from_a))
+
+
+def _least(differences: Sequence[float]) -> float:
+    """Return the p-value if all that differ differed the same way."""
+    return min(1.0, 2 * 0.5 ** sum(difference != 0 for difference in differences))
 
 
 def _paired_p(differences: Sequence[float]) -> tuple[float, str]:
@@ -219,7 +228,7 @@ def _distance(lanes: Sequence[tuple[Sequence[object], Sequence[object]]]) -> flo
 def _judged(tested: Sequence[_Tested], alpha: float) -> list[MetricResult]:
     known = [one for one in tested if one.p is not None]
     adjusted, tests = correction([(one.p or 0.0, one.least) for one in known], alpha)
-    against_a, _ = correction([(1.0 if one.p_of_a is None else one.p_of_a, one.least) for one in known], alpha)
+    against_a, _ = correction([(1.0 if one.p_of_a is None else one.p_of_a, one.least_of_a) for one in known], alpha)
     by_name = {one.result.name: (p, p_a) for one, p, p_a in zip(known, adjusted, against_a, strict=True)}
     needed = fewest_cases(alpha / tests)
     results = []
