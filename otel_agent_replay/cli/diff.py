@@ -9,6 +9,7 @@ import click
 from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_option
 from otel_agent_replay.cli.output import emit_json
 from otel_agent_replay.cli.reading import open_lake
+from otel_agent_replay.cli.report_files import report_options, write_reports
 
 _EPILOG = """\b
 Exit codes: 0 the same (or only in another order), 1 different, 125 cannot be compared.
@@ -17,6 +18,7 @@ Exit codes: 0 the same (or only in another order), 1 different, 125 cannot be co
 Example:
   agent-replay diff 0198c2 0198d7
   agent-replay diff 0198c2 0198d7 --format markdown > comment.md
+  agent-replay diff 0198c2 0198d7 --html report.html --junit junit.xml
 """
 
 
@@ -27,11 +29,12 @@ Example:
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["terminal", "json", "markdown"]),
+    type=click.Choice(["terminal", "json", "markdown", "html"]),
     default="terminal",
     show_default=True,
-    help="Markdown is for a comment on a pull request.",
+    help="Markdown is for a comment on a pull request, HTML one file that needs no network.",
 )
+@report_options
 @click.option(
     "--lake-b",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
@@ -40,7 +43,18 @@ Example:
 )
 @json_option
 @verbose_option
-def diff(lake: Path, run_a: str, run_b: str, form: str, lake_b: Path | None, as_json: bool, verbose: bool) -> int:
+def diff(
+    lake: Path,
+    run_a: str,
+    run_b: str,
+    form: str,
+    html: Path | None,
+    html_limit: int,
+    junit: Path | None,
+    lake_b: Path | None,
+    as_json: bool,
+    verbose: bool,
+) -> int:
     """Compare RUN_B with RUN_A: the first departure, its cause, and what follows from it."""
     from otel_agent_replay.compare import Verdict, compare
 
@@ -48,10 +62,19 @@ def diff(lake: Path, run_a: str, run_b: str, form: str, lake_b: Path | None, as_
     other = stored if lake_b is None else open_lake(lake_b, verbose=verbose)
     first, second = stored.find(run_a), other.find(run_b)
     comparison = compare(stored.load(first), other.load(second))
+    if html or junit:
+        from otel_agent_replay.report.json_report import comparison_json
+
+        write_reports(comparison_json(comparison), html=html, html_limit=html_limit, junit=junit)
     if as_json or form == "json":
         from otel_agent_replay.report.json_report import comparison_json
 
         emit_json(comparison_json(comparison))
+    elif form == "html":
+        from otel_agent_replay.report.html import comparison_html
+        from otel_agent_replay.report.json_report import comparison_json
+
+        click.echo(comparison_html(comparison_json(comparison), limit=html_limit * 1_000_000), nl=False)
     elif form == "markdown":
         from otel_agent_replay.report.markdown import comparison_markdown
 

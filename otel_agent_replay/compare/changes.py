@@ -62,7 +62,10 @@ _REQUEST_FIELDS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class NodeRef:
-    """A node of one of the runs. `index` is its place in preorder; `kind` is "span" for another library's span."""
+    """A node of one of the runs. `index` is its place in preorder; `kind` is "span" for another library's span.
+
+    `source` is where a crossing's answer came from (an answer source), "" for what is no crossing.
+    """
 
     index: int
     path: tuple[str, ...]
@@ -70,6 +73,7 @@ class NodeRef:
     kind: str
     name: str
     span_id: bytes
+    source: str = ""
 
     @property
     def title(self) -> str:
@@ -168,4 +172,5 @@ def reference(tree: Tree, index: int) -> NodeRef:
     node, span = recorded.node, recorded.span
     if node is None:
         return NodeRef(index, (), None, "span", span.name, span.span_id)
-    return NodeRef(index, node.path, node.step, node.kind.value, node.name, span.span_id)
+    source = node.source.value if node.kind.is_crossing else ""
+    return NodeRef(index, node.path, node.step, node.kind.value, node.name, span.span_id, source)

@@ -2,10 +2,12 @@
 
 The version rises when a field changes its meaning or goes; new fields may come without it. Ids and digests are
 hexadecimal, times nanoseconds, money US dollars. A side that has nothing at a place has no `before` or no `after`.
+`comparison.schema.json` beside this module describes a comparison. It is the one source of what HTML and JUnit show.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from otel_agent_replay.compare import (
@@ -19,6 +21,7 @@ from otel_agent_replay.compare import (
     Moved,
     NodeRef,
     Removed,
+    Row,
     TimingOnly,
 )
 from otel_agent_replay.payload.difference import MISSING
@@ -29,7 +32,12 @@ SCHEMA_VERSION = 1
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as a JSON document, `schema` "agent-replay/comparison"."""
+    """Return a comparison as a JSON document, `schema` "agent-replay/comparison".
+
+    `rows` are both runs as one list, parents first: `a` and `b` are places in preorder, `change` is a number in
+    `changes` (as `change_number` is elsewhere), counted from 0.
+    """
+    numbers = {id(change): number for number, change in enumerate(comparison.changes)}
     return {
         "schema": "agent-replay/comparison",
         "schema_version": SCHEMA_VERSION,
@@ -50,11 +58,12 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
             }
             for item in comparison.questions
         ],
-        "departure": None if comparison.departure is None else _departure(comparison.departure),
+        "departure": None if comparison.departure is None else _departure(comparison.departure, numbers),
         "changes": [change_json(change) for change in comparison.changes],
         "reordered": [{"a": _reference(item.a), "b": _reference(item.b)} for item in comparison.reordered],
         "timing": [_timing(item) for item in comparison.timing],
         "volatile": dict(comparison.volatile),
+        "rows": [_row(row, numbers) for row in comparison.rows],
         "totals": _measures(comparison.totals),
         "nodes": [
             {
@@ -90,10 +99,23 @@ def change_json(change: Change) -> dict[str, Any]:
     return {"kind": "changed", **ends, "rule": change.rule.value, "fields": [_field(item) for item in change.fields]}
 
 
-def _departure(departure: Departure) -> dict[str, Any]:
+def _row(row: Row, numbers: Mapping[int, int]) -> dict[str, Any]:
+    return {
+        "depth": row.depth,
+        "mark": row.mark.value,
+        "a": None if row.a is None else row.a.index,
+        "b": None if row.b is None else row.b.index,
+        "rule": None if row.rule is None else row.rule.value,
+        "strength": None if row.rule is None else row.rule.strength,
+        "change": None if row.change is None else numbers.get(id(row.change)),
+    }
+
+
+def _departure(departure: Departure, numbers: Mapping[int, int]) -> dict[str, Any]:
     return {
         "at": _reference(departure.at),
         "change": change_json(departure.change),
+        "change_number": numbers.get(id(departure.change)),
         "instead": None if departure.counterpart is None else change_json(departure.counterpart),
         "cause": departure.cause.value,
         "comparable": departure.cause.is_comparable,
@@ -101,6 +123,7 @@ def _departure(departure: Departure) -> dict[str, Any]:
         "consequences": [
             {
                 "change": change_json(item.change),
+                "change_number": numbers.get(id(item.change)),
                 "basis": item.basis.value,
                 "edge": None if item.basis.edge is None else item.basis.edge.value,
                 "words": list(item.words),
@@ -135,6 +158,7 @@ def _reference(node: NodeRef) -> dict[str, Any]:
         "name": node.name,
         "path": list(node.path),
         "span_id": node.span_id.hex(),
+        "source": node.source or None,
     }
 
 

@@ -64,6 +64,8 @@ def in_checkout(pattern):
         "lake/views/*.sql",
         "lake/README.md",
         "casefile/case.schema.json",
+        "report/*.json",
+        "report/web/*",
         "replay/component/README.md",
         "demo/recording/**/*.parquet",
         "py.typed",
@@ -93,7 +95,7 @@ def test_the_wheel_holds_nothing_else(names):
         "otel_agent_replay.dist-info",
     }
     kinds = {Path(name).suffix for name in names if name.startswith("otel_agent_replay/")}
-    assert kinds == {".py", ".pyi", ".sql", ".md", ".parquet", ".typed", ".json"}
+    assert kinds == {".py", ".pyi", ".sql", ".md", ".parquet", ".typed", ".json", ".js", ".css"}
     parts = {part for name in names for part in Path(name).parts}
     assert not parts & {"tests", "build", "__pycache__", ".agent-replay", "journal"}
 

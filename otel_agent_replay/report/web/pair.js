@@ -1,0 +1,272 @@
+// The page of one pair: verdict and buttons, filters, the aligned rows, the difference of the selected one.
+import { element } from "./dom.js";
+import { fieldsElement } from "./diff.js";
+import { Grid } from "./grid.js";
+import { MARK_WORDS, Model } from "./model.js";
+
+const COLUMNS = [
+  { title: "", class: "mark" },
+  { title: "A", class: "number step" },
+  { title: "B", class: "number step" },
+  { title: "Step", class: "name" },
+  { title: "What changed", class: "what" },
+  { title: "Answered", class: "origin" },
+  { title: "Paired by", class: "rule" },
+  { title: "Δ time", class: "number time" },
+  { title: "Δ tokens", class: "number tokens" },
+  { title: "Δ cost", class: "number cost" },
+];
+
+/** `store.state` is the state, `store.change(patch, jump)` changes it; `say(text)` is spoken, `warn(text)` stays in sight. */
+export class PairPage {
+  constructor(host, view, store, { say, warn }) {
+    this.view = view;
+    this.store = store;
+    this.say = say;
+    this.warn = warn;
+    this.model = new Model(view);
+    this.items = { rows: [], counts: [] };
+    this.selected = -1; // a row, or a fold as its items have it
+    this.grid = new Grid({
+      label: "Both runs, step by step",
+      columns: COLUMNS,
+      describe: (place) => this.#describe(place),
+      chosen: (place) => this.#choose(place, false),
+      entered: (place) => this.#enter(place),
+    });
+    this.detail = element("section", { class: "detail", "aria-label": "Selected step", tabindex: -1 });
+    host.append(this.#toolbar(), element("div", { class: "panes" }, this.grid.host, this.detail), this.#summary());
+    this.apply(store.state);
+  }
+
+  /** Show what the state says. */
+  apply(state) {
+    this.search.value = state.q;
+    this.marks.value = state.mark;
+    this.kinds.value = state.kind;
+    this.only.checked = state.only === "unexplained";
+    this.view_button.setAttribute("aria-pressed", String(state.view === "unified"));
+    this.all_button.setAttribute("aria-pressed", String(state.show === "all"));
+    let row = state.at === "" ? this.model.departure : this.model.find(state.at);
+    if (state.at !== "" && row < 0) this.warn(`This report has no step “${state.at}”: the link is of other runs.`);
+    if (row < 0) row = this.model.count ? 0 : -1;
+    const wanted = state.at === "" || row < 0 ? {} : this.model.reveal(row, state);
+    this.items = this.model.items({ ...state, ...wanted });
+    if (Object.keys(wanted).length) this.store.change(wanted, false, true);
+    this.#select(row);
+    this.matches.textContent = `${this.items.rows.length.toLocaleString("en")} of ${this.model.count.toLocaleString("en")} rows`;
+  }
+
+  /** Act on a key; false when it is none of this page's. */
+  key(key) {
+    const act = this.#keys[key];
+    if (act === undefined) return false;
+    act();
+    return true;
+  }
+
+  #keys = {
+    n: () => this.#jump(this.model.differences, 1, "difference"),
+    p: () => this.#jump(this.model.differences, -1, "difference"),
+    N: () => this.#jump(this.model.unexplained, 1, "unexplained difference"),
+    P: () => this.#jump(this.model.unexplained, -1, "unexplained difference"),
+    d: () => this.#departure(),
+    c: () => this.#cause(),
+    j: () => this.#step(1),
+    k: () => this.#step(-1),
+    ArrowDown: () => this.#step(1),
+    ArrowUp: () => this.#step(-1),
+    PageDown: () => this.#step(15),
+    PageUp: () => this.#step(-15),
+    ArrowRight: () => this.#inward(),
+    ArrowLeft: () => this.#outward(),
+    Home: () => this.#choose(0, false),
+    End: () => this.#choose(this.items.rows.length - 1, false),
+    Enter: () => this.#enter(this.#place()),
+    "[": () => this.store.change({ show: "changed", open: [] }, true),
+    "]": () => this.store.change({ show: "all" }, true),
+    u: () => this.store.change({ view: this.store.state.view === "split" ? "unified" : "split" }, true),
+    f: () => this.search.focus(),
+    "/": () => this.search.focus(),
+  };
+
+  #toolbar() {
+    const choose = (name) => (event) => this.store.change({ [name]: event.target.value }, true);
+    const option = (value, text) => element("option", { value }, text);
+    this.search = element("input", { type: "search", placeholder: "tool:search", "aria-label": "Filter by kind:name (a regular expression)", oninput: choose("q") });
+    this.marks = element("select", { "aria-label": "Filter by mark", onchange: choose("mark") }, option("", "all marks"),
+      ...Object.entries(MARK_WORDS).filter(([mark]) => this.model.marks.includes(mark)).map(([mark, words]) => option(mark, `${mark} ${words}`)));
+    this.kinds = element("select", { "aria-label": "Filter by kind", onchange: choose("kind") }, option("", "all kinds"), ...this.view.kinds.map((kind) => option(kind, kind)));
+    this.only = element("input", { type: "checkbox", onchange: (event) => this.store.change({ only: event.target.checked ? "unexplained" : "" }, true) });
+    this.matches = element("span", { class: "quiet" });
+    this.view_button = element("button", { type: "button", onclick: this.#keys.u }, "Unified");
+    this.all_button = element("button", { type: "button", onclick: () => this.key(this.store.state.show === "all" ? "[" : "]") }, "Equal rows");
+    return element("div", { class: "toolbar", role: "group", "aria-label": "Filters and jumps" },
+      element("button", { type: "button", onclick: this.#keys.d, disabled: this.model.departure < 0 }, "★ Departure"),
+      element("button", { type: "button", onclick: this.#keys.c, disabled: this.model.departure < 0 }, "☆ Cause"),
+      element("button", { type: "button", onclick: this.#keys.p }, "Previous"),
+      element("button", { type: "button", onclick: this.#keys.n }, "Next"),
+      this.search, this.marks, this.kinds,
+      element("label", {}, this.only, " unexplained only"),
+      this.view_button, this.all_button, this.matches);
+  }
+
+  #summary() {
+    const rows = this.view.questions.map((one) => element("tr", {}, element("th", { scope: "row" }, one.asked), element("td", {}, one.reply), element("td", {}, one.told)));
+    const totals = this.view.totals.map((one) => element("tr", {}, element("th", { scope: "row" }, one.name), element("td", {}, one.before), element("td", {}, one.after)));
+    const head = (...names) => element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name))));
+    const more = [
+      element("details", {}, element("summary", {}, "Questions and totals"),
+        element("table", {}, head("Did it change?", "Answer", "Compared"), element("tbody", {}, ...rows)),
+        element("table", {}, head("Total", "A", "B"), element("tbody", {}, ...totals))),
+    ];
+    if (this.view.left_out.values) more.push(element("p", {}, this.view.left_out.told));
+    return element("div", { class: "summary" }, ...more);
+  }
+
+  #describe(place) {
+    const row = this.items.rows[place];
+    if (row < 0) {
+      const count = this.items.counts[place];
+      const start = -1 - row;
+      const level = this.model.depth[start] + 1;
+      const said = `… ${count.toLocaleString("en")} equal rows`;
+      return { cells: ["", "", "", said, "", "", "", "", "", ""], level, indented: 3, expanded: false, class: "fold" };
+    }
+    const { columns, rules, origins, details } = this.view;
+    const detail = details[row];
+    const [a, b] = this.model.steps(row);
+    const star = row === this.model.departure ? "★" : "";
+    const mark = this.model.marks[row];
+    const rule = columns.rule[row] < 0 ? "" : `${rules[columns.rule[row]][1].toFixed(1)} ${rules[columns.rule[row]][0]}`;
+    const has = this.model.end[row] > row + 1;
+    return {
+      cells: [star + mark, a, b, this.model.title(row), detail?.phrase ?? "", origins[columns.origin[row]], rule, difference(columns.us_a[row], columns.us_b[row], 1000, " ms"), difference(columns.tokens_a[row], columns.tokens_b[row], 1, ""), detail?.cost ?? ""],
+      level: this.model.depth[row] + 1,
+      indented: 3,
+      position: this.model.position[row],
+      siblings: this.model.siblings[row],
+      expanded: has ? !this.store.state.closed.includes(row) : undefined,
+      class: CLASSES[mark] + (star ? " departure" : ""),
+    };
+  }
+
+  #select(row) {
+    this.selected = row;
+    let place = this.#place();
+    if (place < 0 && this.items.rows.length) [place, this.selected] = [0, this.items.rows[0]];
+    this.grid.fill(this.items.rows.length, place);
+    this.grid.select(place);
+    this.#draw();
+  }
+
+  #place() {
+    return this.items.rows.indexOf(this.selected);
+  }
+
+  #choose(place, jump) {
+    if (place < 0 || place >= this.items.rows.length) return;
+    this.selected = this.items.rows[place];
+    this.grid.select(place);
+    this.#draw();
+    if (this.selected >= 0) this.store.remember({ at: this.model.locator(this.selected) }, jump);
+  }
+
+  #step(by) {
+    this.#choose(Math.max(0, Math.min(this.items.rows.length - 1, this.#place() + by)), false);
+  }
+
+  #go(row) {
+    const wanted = this.model.reveal(row, this.store.state);
+    this.store.change({ ...wanted, at: this.model.locator(row) }, true);
+    if (this.selected !== row) this.#select(row); // a locator is not always unique: ids may be missing
+  }
+
+  #jump(rows, direction, what) {
+    const at = this.selected < 0 ? -1 - this.selected - 0.5 : this.selected;
+    const row = direction > 0 ? rows.find((one) => one > at) : rows.findLast((one) => one < at);
+    if (row === undefined) {
+      this.say(rows.length ? `no ${direction > 0 ? "later" : "earlier"} ${what}` : `no ${what}`);
+      return;
+    }
+    this.#go(row);
+    const [a, b] = this.model.steps(row);
+    this.say(`${what} ${rows.indexOf(row) + 1} of ${rows.length}, ${this.view.details[row].phrase}, ${this.model.title(row)}, step ${a || b || "none"}`);
+  }
+
+  #departure() {
+    if (this.model.departure < 0) this.say("there is no departure");
+    else {
+      this.#go(this.model.departure);
+      this.say(`departure: ${this.model.title(this.model.departure)}`);
+    }
+  }
+
+  #cause() {
+    this.#departure();
+    const cause = this.detail.querySelector(".cause");
+    if (cause === null) return;
+    cause.focus();
+    this.say(`cause: ${this.view.departure.cause}`);
+  }
+
+  #inward() {
+    if (this.selected < 0 || this.store.state.closed.includes(this.selected)) this.#enter(this.#place());
+    else if (this.model.end[this.selected] > this.selected + 1) this.#step(1);
+  }
+
+  #outward() {
+    if (this.selected < 0) return;
+    const closed = this.store.state.closed;
+    const has = this.model.end[this.selected] > this.selected + 1;
+    if (has && !closed.includes(this.selected)) this.store.change({ closed: [...closed, this.selected], at: this.model.locator(this.selected) }, true);
+    else if (this.model.parent[this.selected] >= 0) this.#go(this.model.parent[this.selected]);
+  }
+
+  /** Unfold equal rows, open what is closed, else go on to the difference's text. */
+  #enter(place) {
+    if (place < 0) return;
+    const row = this.items.rows[place];
+    const { open, closed } = this.store.state;
+    if (row < 0) this.store.change({ open: [...open, -1 - row], at: this.model.locator(-1 - row) }, true);
+    else if (closed.includes(row)) this.store.change({ closed: closed.filter((one) => one !== row), at: this.model.locator(row) }, true);
+    else this.detail.focus();
+  }
+
+  #draw() {
+    this.detail.replaceChildren(...this.#detailElements());
+  }
+
+  #detailElements() {
+    const row = this.selected;
+    if (row < 0) return [element("p", {}, "Equal rows, folded: → or Enter shows them.")];
+    const { columns, rules, origins, details } = this.view;
+    const detail = details[row];
+    const [a, b] = this.model.steps(row);
+    const rule = columns.rule[row] < 0 ? "in one run only" : `paired by: ${rules[columns.rule[row]][0]}, strength ${rules[columns.rule[row]][1]}`;
+    const steps = a || b ? `step ${a || "–"} of A, ${b || "–"} of B` : "no step of its own";
+    const made = [
+      element("h2", {}, this.model.title(row)),
+      element("p", {}, `${MARK_WORDS[this.model.marks[row]]} · ${steps} · ${rule}${origins[columns.origin[row]] ? ` · answered: ${origins[columns.origin[row]]}` : ""}`),
+    ];
+    if (row === this.model.departure) made.push(this.#causeElement());
+    if (!detail) return [...made, element("p", { class: "quiet" }, "Nothing of substance differs here.")];
+    if (detail.basis) made.push(element("p", {}, `Beside the departure: ${detail.basis}${detail.words.length ? ` (${detail.words.join(", ")})` : ""}`));
+    made.push(...detail.told.map((text) => element("p", {}, text)));
+    return [...made, fieldsElement(detail, this.store.state.view === "unified")];
+  }
+
+  #causeElement() {
+    const { cause, evidence } = this.view.departure;
+    return element("div", { class: "cause", tabindex: -1, role: "group", "aria-label": "Cause" },
+      element("p", {}, element("strong", {}, `☆ Cause: ${cause}`)), element("ul", {}, ...evidence.map((text) => element("li", {}, text))));
+  }
+}
+
+const CLASSES = { "=": "same", "~": "changed", "−": "only-a", "+": "only-b", "↕": "order", "⇄": "moved", "·": "not-run" };
+
+function difference(before, after, divisor, unit) {
+  if (before < 0 || after < 0 || before === after) return "";
+  const value = (after - before) / divisor;
+  return `${value > 0 ? "+" : "−"}${Math.abs(value).toLocaleString("en", { maximumFractionDigits: divisor === 1 ? 0 : 1 })}${unit}`;
+}
