@@ -109,6 +109,7 @@ class Settings:
     hash_key: str = _option("", str, "key of the keyed-hash redaction action")
     packages: tuple[str, ...] = _option((), _names, "installed packages whose clock, random and env reads count too")
     volatile: tuple[str, ...] = _option((), _names, "JSON paths of requests that a replay does not compare")
+    shuffle: int = _option(0, int, "seed that disturbs a replay's threads (`agent-replay verify --replay`); 0: off")
     inline: bool = _option(False, _boolean, "put the heavy attributes on the spans that everyone sees")
     process_run: bool = _option(False, _boolean, "record what crosses outside any agent as one run")
     seal: str = _option("on_demand", _one_of("on_demand", "off"), "whether this process may start a sealer")

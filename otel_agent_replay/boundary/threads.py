@@ -30,6 +30,14 @@ _create_task = asyncio.BaseEventLoop.create_task
 
 hooks = Hooks()
 
+_pause: Callable[[], None] | None = None
+
+
+def set_pause(pause: Callable[[], None] | None) -> None:
+    """Set what a thread does right after it has started another or handed a task to a pool; None: nothing."""
+    global _pause
+    _pause = pause
+
 
 def install() -> list[CoverageEntry]:
     """Replace the ways to start a thread or task; return what is covered."""
@@ -84,7 +92,7 @@ def start(self: threading.Thread) -> None:
     """Start the thread; it carries the session when the application starts it."""
     here = _carrying() if _session.live_sessions else None
     if here is None or self.ident is not None:
-        return _start(self)
+        return _begin(self)
     run = _Carried(self.run, here)
 
     def carried_run() -> None:
@@ -93,18 +101,27 @@ def start(self: threading.Thread) -> None:
 
     self.run = carried_run  # type: ignore[method-assign]
     try:
-        _start(self)
+        _begin(self)
     except BaseException:
         vars(self).pop("run", None)
         raise
     return None
 
 
+def _begin(thread: threading.Thread) -> None:
+    _start(thread)
+    if _pause is not None:
+        _pause()
+
+
 @looks_like(_submit)
 def submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
     """Submit the function; it runs under the session when the application submits it."""
     here = _carrying() if _session.live_sessions else None
-    return _submit(self, fn if here is None else _Carried(fn, here), *args, **kwargs)
+    future = _submit(self, fn if here is None else _Carried(fn, here), *args, **kwargs)
+    if _pause is not None:
+        _pause()
+    return future
 
 
 @looks_like(_create_task)

@@ -16,7 +16,7 @@ from otel_agent_replay.cli.reading import open_lake
 
 _EPILOG = """\b
 Views: runs lineage spans steps model_calls messages tool_calls retrievals decisions approvals
-checkpoints clock_reads random_draws payloads effects losses labels
+checkpoints clock_reads random_draws payloads effects losses labels replayability
 
 \b
 Exit codes: 0 answered (also with no rows), 2 usage or a query that is wrong, 125 the lake cannot be read.

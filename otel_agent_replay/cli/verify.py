@@ -1,8 +1,9 @@
-"""`agent-replay verify RUN`: whether what is stored is what was recorded."""
+"""`agent-replay verify RUN`: whether what is stored is what was recorded; with `--replay`, whether it replays."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -10,25 +11,71 @@ from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_
 from otel_agent_replay.cli.output import emit
 from otel_agent_replay.cli.reading import open_lake
 
+if TYPE_CHECKING:
+    from otel_agent_replay.lake.catalog import Lake
+
 _EPILOG = """\b
 Exit codes: 0 every digest holds, 1 something is missing or altered, 125 the run cannot be read.
+With --replay: 0 proven, 1 it departs or replays only with the recorded hash seed, 125 cannot judge.
 
 \b
-Example:
+Examples:
   agent-replay verify 0198c2
+  agent-replay verify 0198c2 --replay --entry app.agents:support
+  agent-replay verify 0198c2 --replay --times 5 -- python agent.py "Where is order 17?"
+  agent-replay sql "SELECT agent, version_agent, avg(proven::INT) FROM replayability GROUP BY ALL"
 """
 
 
-@click.command(epilog=_EPILOG)
+@click.command(context_settings={"ignore_unknown_options": True}, epilog=_EPILOG)
 @lake_option
+@click.option(
+    "--replay",
+    "replays",
+    is_flag=True,
+    help="Replay it offline several times, each with another hash seed and other scheduling, and keep the verdict.",
+)
+@click.option("--times", type=click.IntRange(1, 100), default=3, show_default=True, help="How often.")
+@click.option(
+    "--entry", metavar="PKG.MOD:FUNC", help="Call this function with the recorded input, instead of a command."
+)
+@click.option("--isolate", is_flag=True, help="Put a kernel fence around each replay (Linux).")
+@click.option("--volatile", multiple=True, metavar="PATH", help="A JSON path of requests that is not compared.")
+@click.option("--timeout", type=float, metavar="SECONDS", help="Kill a replay after this long.")
 @click.argument("run")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
 @verbose_option
-def verify(lake: Path, run: str, as_json: bool, verbose: bool) -> int:
+def verify(
+    lake: Path,
+    replays: bool,
+    times: int,
+    entry: str | None,
+    isolate: bool,
+    volatile: tuple[str, ...],
+    timeout: float | None,
+    run: str,
+    command: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
+) -> int:
     """Recompute every digest of RUN and its manifest; name what is missing or altered."""
+    if replays and (entry is None) == (not command):
+        raise click.UsageError("say what to run: either --entry PKG.MOD:FUNC or, after `--`, the recorded command")
+    if not replays and (entry is not None or command):
+        raise click.UsageError("an entry or a command is for --replay")
+    stored = open_lake(lake, verbose=verbose)
+    if replays:
+        from otel_agent_replay.cli.proving import prove_and_keep
+
+        options: dict[str, Any] = {"isolate": isolate, "volatile": volatile, "timeout_s": timeout}
+        return prove_and_keep(stored, run, entry=entry, command=command, times=times, as_json=as_json, options=options)
+    return _digests(stored, run, as_json=as_json)
+
+
+def _digests(stored: Lake, run: str, *, as_json: bool) -> int:
     from otel_agent_replay.lake.verify import verify as findings_of
 
-    stored = open_lake(lake, verbose=verbose)
     recorded = stored.load(stored.find(run))
     findings = findings_of(recorded)
     rows = [

@@ -40,6 +40,7 @@ VIEWS = (
     "effects",
     "losses",
     "labels",
+    "replayability",
 )
 
 _SCHEMAS = {

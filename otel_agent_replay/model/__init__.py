@@ -27,6 +27,7 @@ from otel_agent_replay.model.identity import (
     run_started_ms,
 )
 from otel_agent_replay.model.kinds import AnswerSource, CaptureLevel, EdgeBasis, Fidelity, Kind, SideEffect
+from otel_agent_replay.model.label import Label
 from otel_agent_replay.model.loss import Loss, LossReason
 from otel_agent_replay.model.payload import EMPTY_DIGEST, STREAM_TYPES, MediaType, Payload, digest_of
 from otel_agent_replay.model.recorded import CLIENT_STRAND, THREAD_END, Node, Read, RecordedRun, RecordedSpan, make_node
@@ -65,6 +66,7 @@ __all__ = [
     "HttpResponseHead",
     "InstrumentationScope",
     "Kind",
+    "Label",
     "Loss",
     "LossReason",
     "MediaType",

@@ -15,6 +15,7 @@ from otel_agent_replay.errors import CannotJudge
 from otel_agent_replay.model import Payload, RecordedRun
 from otel_agent_replay.replay.limits import Limits, LimitWatch
 from otel_agent_replay.replay.runs import Closer, Opener, ReplayRuns
+from otel_agent_replay.replay.shuffled import shuffle_scheduling
 from otel_agent_replay.replay.silent_exporters import silence
 from otel_agent_replay.replay.stopped import say_shortly
 from otel_agent_replay.replay.tape import Tape
@@ -40,6 +41,10 @@ class ReplaySettings(WallSettings, Protocol):
     def volatile(self) -> tuple[str, ...]:
         """JSON paths that are not compared."""
 
+    @property
+    def shuffle(self) -> int:
+        """The seed that disturbs the order of threads; 0: none."""
+
 
 class Recording(Protocol):
     """Who records the replay as a run of its own; `capture.runs.RecordingRuns` is one."""
@@ -64,6 +69,8 @@ def activate(settings: ReplaySettings, recording: Recording) -> ReplayRuns:
     recordings, target = _recordings(settings)
     restore_client_environment(target)
     silence()
+    if settings.shuffle:
+        shuffle_scheduling(settings.shuffle)
     watch = LimitWatch(Limits.parse(settings.limits))
     watch.install()
     reporter = _Reporter(settings.report, walls, watch)

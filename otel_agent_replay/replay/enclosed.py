@@ -47,6 +47,7 @@ _OF_PARENT = frozenset(
         "VOLATILE",
         "PROCESS_RUN",
         "SEAL",
+        "SHUFFLE",
         "ENABLED",
         "LAKE",
     )
@@ -68,7 +69,7 @@ class Enclosure:
     `environment` and `directory` are the child's (default: ours). The environment is scrubbed of credentials by
     `redaction`; `identity` are variables that it gets instead, which are never stored. After `timeout_s`, or beyond
     `limits`, it is killed. `into` is the lake that it records to where that is not `lake`; `output` the file that what
-    it prints goes to (default: where ours goes).
+    it prints goes to (default: where ours goes). `hash_seed` is another PYTHONHASHSEED than the recorded one.
     """
 
     lake: Path
@@ -83,6 +84,7 @@ class Enclosure:
     redaction: Redaction = field(default_factory=Redaction.default)
     into: Path | None = None
     output: Path | None = None
+    hash_seed: str = ""
 
     def run(
         self, run: Run, argv: Sequence[str], folder: Path, *, action: str, mode: str, options: Mapping[str, str]
@@ -99,6 +101,8 @@ class Enclosure:
         refuse_deaf(argv)
         environment = os.environ if self.environment is None else self.environment
         child = child_environment(run, scrubbed(environment, self.redaction))
+        if self.hash_seed:
+            child["PYTHONHASHSEED"] = self.hash_seed
         child.update(_scratch(folder))
         child.update(self.identity)
         given = {
@@ -149,6 +153,12 @@ def child_environment(run: Run, base: Mapping[str, str]) -> dict[str, str]:
     if run.hash_seed.isdecimal():
         child["PYTHONHASHSEED"] = run.hash_seed
     return child
+
+
+def environment_with(paths: Sequence[str]) -> dict[str, str]:
+    """Return our environment for a child that imports from the folders `paths` too, before those of PYTHONPATH."""
+    rest = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([*paths, *rest]))}
 
 
 def variables_of(names: Sequence[str], identity: Mapping[str, str]) -> list[str]:

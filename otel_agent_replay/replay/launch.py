@@ -20,6 +20,7 @@ from otel_agent_replay.replay.audit import enter
 from otel_agent_replay.replay.child import ENTRY_MODULE
 from otel_agent_replay.replay.enclosed import Enclosure
 from otel_agent_replay.replay.limits import Limits
+from otel_agent_replay.replay.proving import Chance
 from otel_agent_replay.replay.verdict import RefusedAttempt, ReplayVerdict, VerdictStatus
 
 _DECLARED = re.compile(r"[\w.]+:[\w.<>]+\Z")
@@ -41,6 +42,8 @@ def replay_command(
     limits: Limits | None = None,
     identity: Mapping[str, str] | None = None,
     redaction: Redaction | None = None,
+    output: Path | None = None,
+    chance: Chance | None = None,
 ) -> ReplayVerdict:
     """Replay `run` by starting the command that was recorded; return the verdict.
 
@@ -48,9 +51,12 @@ def replay_command(
     from the run's entry). `allow` are endpoints that the child may reach, `allow_write` folders (or files) that it may
     write in. `environment` and `directory` are the child's (default: ours). The environment is scrubbed of credentials
     by `redaction` (default: the built-in rules); `identity` are variables that the replay gets instead, which are
-    never stored. After `timeout_s`, or beyond `limits`, the child is killed. Raises ConfigurationError for a command
-    that cannot become a replay, CannotJudge where the walls that were asked for cannot stand.
+    never stored. What the child prints goes to the file `output` (default: where ours goes). After `timeout_s`, or
+    beyond `limits`, the child is killed. Raises ConfigurationError for a command
+    that cannot become a replay, CannotJudge where the walls that were asked for cannot stand. `chance` is another
+    hash seed and other scheduling than the recorded ones.
     """
+    chance = chance or Chance()
     enclosure = Enclosure(
         lake=lake,
         isolate=isolate,
@@ -62,6 +68,8 @@ def replay_command(
         limits=limits or Limits(),
         identity=identity or {},
         redaction=redaction or Redaction.default(),
+        output=output,
+        hash_seed=chance.hash_seed,
     )
     with tempfile.TemporaryDirectory(prefix="agent-replay-", ignore_cleanup_errors=True) as folder:
         report = Path(folder) / "verdict.json"
@@ -69,6 +77,7 @@ def replay_command(
             "REPORT": str(report),
             "PROCESS_RUN": str(is_process_run(run) if process_run is None else process_run).lower(),
             "VOLATILE": ",".join(volatile),
+            "SHUFFLE": str(chance.shuffle or ""),
         }
         ended = enclosure.run(run, argv, Path(folder), action="replay", mode="exact", options=options)
         verdict = _verdict(run, report, ended.status, timeout_s, enclosure.limits)
@@ -92,6 +101,8 @@ def replay_entry(
     limits: Limits | None = None,
     identity: Mapping[str, str] | None = None,
     redaction: Redaction | None = None,
+    output: Path | None = None,
+    chance: Chance | None = None,
 ) -> ReplayVerdict:
     """Replay `run` alone by calling `pkg.mod:func` with the recorded input; return the verdict."""
     return replay_command(
@@ -109,6 +120,8 @@ def replay_entry(
         limits=limits,
         identity=identity,
         redaction=redaction,
+        output=output,
+        chance=chance,
     )
 
 

@@ -1,0 +1,51 @@
+"""Labels -> files of the lake. A label lies in the hour of its run, so that it goes when its run goes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from otel_agent_replay.lake.attributes import store_value
+from otel_agent_replay.lake.layout import LABELS, Partition, file_name
+from otel_agent_replay.lake.parquet_file import ParquetOutput
+from otel_agent_replay.lake.schema import LABELS as LABELS_SCHEMA
+from otel_agent_replay.lake.schema import file_metadata
+from otel_agent_replay.model import Label, run_started_ms
+from otel_agent_replay.wire.text import text_to_wire as store_text
+
+
+def write_labels(lake: Path, labels: Sequence[Label]) -> list[Path]:
+    """Write labels and return the files made, one an hour of runs. What was recorded is not touched.
+
+    Writing the same labels again replaces the same files.
+    """
+    partitions: dict[Partition, list[Label]] = defaultdict(list)
+    for label in labels:
+        partitions[Partition.of_ms(run_started_ms(label.run_id))].append(label)
+    return [_write(lake, partition, members) for partition, members in partitions.items()]
+
+
+def _write(lake: Path, partition: Partition, labels: Sequence[Label]) -> Path:
+    table = pa.Table.from_pylist([_row(label) for label in labels], LABELS_SCHEMA)
+    pack = int.from_bytes(hashlib.sha256(repr(table.to_pylist()).encode()).digest()[:8], "big") >> 1
+    starts = [run_started_ms(label.run_id) for label in labels]
+    target = partition.folder(lake, LABELS) / file_name(min(starts), max(starts), pack)
+    with ParquetOutput(target, LABELS_SCHEMA, file_metadata(segments=(), quirks=())) as output:
+        output.write(table)
+        output.publish()
+    return target
+
+
+def _row(label: Label) -> dict[str, object]:
+    return {
+        "run_id": label.run_id,
+        "who": store_text(label.who),
+        "time_ns": label.time_ns,
+        "name": store_text(label.name),
+        "value": store_value(label.value),
+        "note": store_text(label.note) or None,
+    }
