@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "steps": LazyCommand("steps", "Put every model step of many runs to a candidate, and say where it acts otherwise."),
     "component": LazyCommand("component", "Run an orchestrator on prepared answers, and check its whole event log."),
     "case": LazyCommand("case", "Keep runs as cases, and try whether they notice what they are there for."),
+    "gate": LazyCommand("gate", "Try every kept case with today's code, and say whether it may ship."),
     "decide": LazyCommand("decide", "Answer an approval, or say what became of an effect in doubt."),
     "drill": LazyCommand("drill", "Kill an agent at a chosen point, and resume it."),
     "prune": LazyCommand("prune", "Delete what is older than it must be kept."),

@@ -18,7 +18,7 @@ def test_the_case_of_the_page_is_a_case(tmp_path):
     case = Case.load(tmp_path)
     assert [fixture.label for fixture in case.fixtures] == ["model chat", "tool refund", "tool refund_status"]
     sections = set(re.findall(r"^(\w+):", block, re.MULTILINE))
-    assert set(schema()["properties"]) - sections == {"effects", "kind", "run", "from_step", "good"}
+    assert set(schema()["properties"]) - sections == {"effects", "kind", "run", "baseline", "from_step", "good"}
 
 
 def test_the_table_of_the_page_has_every_shape():

@@ -1,0 +1,131 @@
+"""`agent-replay gate CASES...`: try every kept case with today's code, and say whether it may ship."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from otel_agent_replay.cli.lake_option import json_option
+from otel_agent_replay.cli.output import remark
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_EPILOG = """\b
+CASES are case folders, or folders of them. Each is replayed exactly with today's code first: free and offline. Where
+every request is on the recording, its invariants decide. What departs goes on live from its departure, with
+--candidate or --live: the model is asked, reads come from the recording, nothing is written. Without either it is
+"departed: not decided", which is no pass. Controls and good runs are tried like bad ones.
+
+\b
+A case fails, each for its own reason, also where its recording is missing, an invariant was removed, it was tampered
+with, or its bad run breaks nothing. No case at all fails too.
+
+\b
+Exit codes: 0 may ship, 1 may not, 2 usage, 125 cannot judge.
+
+\b
+Examples:
+  agent-replay gate cases --entry app.agents:support
+  agent-replay gate cases --entry app.agents:support --candidate model=gpt-5-mini --env-file keys.env --plan
+  agent-replay gate cases --candidate model=gpt-5-mini --env-file keys.env --repeats 20 --budget 2
+  agent-replay gate cases --markdown comment.md --junit gate.xml -- python agent.py "Where is order 17?"
+"""
+
+
+class _WithCommand(click.Command):
+    """Takes what stands behind `--` as a command to start: CASES may be many, so that click could not tell them."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Split at the first `--`."""
+        if "--" in args:
+            at = args.index("--")
+            args, ctx.meta["command"] = args[:at], tuple(args[at + 1 :])
+        return super().parse_args(ctx, args)
+
+
+def _options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    def add(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+_what = _options(
+    click.option("--entry", metavar="PKG.MOD:FUNC", help="The agent to run.  [default: the `entry` of each case]"),
+    click.option("--mode", type=click.Choice(["auto", "exact", "component", "rerun"]), default="auto",
+                 show_default=True, help="How cases are decided."),
+    click.option("--candidate", metavar="model=NEW", help="Go live, with this model: model=, price=IN/OUT; with "
+                 "--mode rerun also base_url=, key_env=."),
+    click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change model requests otherwise."),
+    click.option("--live", is_flag=True, help="Go live as the agent does by itself."),
+    click.option("--repeats", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+                 help="Live trials of a case."),
+    click.option("--min-pass", type=click.FloatRange(0, 1, min_open=True), default=0.95, show_default=True,
+                 metavar="SHARE", help="Share of the trials that must pass."),
+    click.option("--plan", is_flag=True, help="Say what would go live and what that takes; spend nothing."),
+    click.option("--budget", type=click.FloatRange(min=0), metavar="USD",
+                 help="For all live trials; one begins only while its forecast fits."),
+    click.option("--update", is_flag=True, help="Accept drift, case by case: of cases that pass and changed."),
+    click.option("--yes", is_flag=True, help="With --update: accept without asking."),
+)  # fmt: skip
+_reports = _options(
+    click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML."),
+    click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Write Markdown, for a comment on a pull request."),
+)  # fmt: skip
+_how = _options(
+    click.option("--isolate", is_flag=True, help="Put a kernel fence around every trial (Linux)."),
+    click.option("--allow", multiple=True, metavar="HOST:PORT", help="An endpoint that trials may reach."),
+    click.option("--allow-write", multiple=True, type=click.Path(exists=True), metavar="DIR", help="Writable folder."),
+    click.option("--volatile", multiple=True, metavar="PATH", help="A JSON path of requests that is not compared."),
+    click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="cpu=SECONDS, memory=MIB or files=NUMBER."),
+    click.option("--env-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Variables (KEY=VALUE lines) of the trials' own identity, a model key; never stored."),
+    click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
+                 help="Kill a trial after this long."),
+    click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Abort a live trial beyond this many."),
+    click.option("--into", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+                 help="Keep the trials' lakes and logs there.  [default: they are deleted]"),
+)  # fmt: skip
+
+
+@click.command(cls=_WithCommand, epilog=_EPILOG)
+@_what
+@_reports
+@_how
+@json_option
+@click.argument("cases", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+def gate(cases: tuple[Path, ...], as_json: bool, **given: Any) -> None:
+    """Try every case with today's code and say whether it may ship."""
+    from otel_agent_replay.cli import gating
+
+    given["command"] = click.get_current_context().meta.get("command", ())
+    options = gating.options_of(given, read=_text_of)
+    if given["yes"] and not given["update"]:
+        raise click.UsageError("--yes belongs to --update")
+    with tempfile.TemporaryDirectory(prefix="agent-replay-gate-", ignore_cleanup_errors=True) as scratch:
+        work = gating.work_in(given["into"] or Path(scratch))
+        prepared = gating.prepare(cases, options, work, told=remark)
+        if given["plan"]:
+            gating.show_plan(prepared, options, as_json=as_json)
+            sys.exit(0)
+        gating.say_spending(prepared, options)
+        verdict = gating.finish(prepared, options, told=remark)
+        gating.tell(verdict, as_json=as_json, junit=given["junit"], markdown=given["markdown"])
+        if given["update"]:
+            gating.update(verdict, yes=given["yes"])
+    sys.exit(verdict.exit_code)
+
+
+def _text_of(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"cannot read {path!r}: {error}") from error

@@ -1,0 +1,121 @@
+"""A case replayed exactly with today's code: free, offline, and decided where every request is on the recording."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from otel_agent_replay.casebook.queries import rows_of
+from otel_agent_replay.compare import compare
+from otel_agent_replay.errors import AgentReplayError, ConfigurationError
+from otel_agent_replay.export.rules_file import redaction_of
+from otel_agent_replay.export.sealer import seal
+from otel_agent_replay.gate import check
+from otel_agent_replay.gate.decision import part_of_run, whole_run
+from otel_agent_replay.gate.verdict import Means, Reason, Trial
+from otel_agent_replay.lake.catalog import Lake, StoredRun
+from otel_agent_replay.model import RunStatus
+from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.replay.launch import is_process_run, replay_command
+from otel_agent_replay.replay.launch_continued import entry_command
+from otel_agent_replay.replay.verdict import ReplayVerdict, VerdictStatus
+from otel_agent_replay.settings import Settings
+from otel_agent_replay.trials.options import TrialOptions
+from otel_agent_replay.trials.subject import Subject
+from otel_agent_replay.trials.words import first_line, with_last_words
+
+ENDED = (RunStatus.OK, RunStatus.ERROR)
+"""How a run stands whose code came to its end: nothing stopped it on its way."""
+
+
+def exact_trial(subject: Subject, options: TrialOptions) -> Trial:
+    """Replay the run of a subject and hold the replayed run against the case.
+
+    A run that left its recording is `departed` at the step that the trial names; what it breaks before, it breaks.
+    """
+    recorded = _recorded(subject)
+    output = subject.work / "replay.log"
+    try:
+        verdict = _replayed(subject, recorded, options, output)
+    except ConfigurationError:
+        raise
+    except AgentReplayError as error:
+        return Trial(Means.EXACT, Reason.NOT_REPLAYED, str(error))
+    seal(subject.lake)
+    came = loaded(subject.lake, verdict.replay_run_id)
+    if came is None:
+        reason = Reason.DEPARTED if verdict.status is VerdictStatus.DEPARTED else Reason.NOT_REPLAYED
+        return Trial(Means.EXACT, reason, with_last_words(_why(verdict), output))
+    results = check(subject.case, came, rows=rows_of(subject.lake, came.run.run_id))
+    step = None if verdict.departure is None else verdict.departure.step
+    if verdict.status is VerdictStatus.CANNOT_JUDGE:
+        reason, detail = Reason.NOT_REPLAYED, with_last_words(_why(verdict), output)
+    elif verdict.status is VerdictStatus.SAME or came.run.status in ENDED:
+        reason, detail = whole_run(subject.case, recorded, came, results)
+    else:
+        reason, detail = part_of_run(results, Reason.DEPARTED, _why(verdict))
+    changed = None if verdict.status is VerdictStatus.SAME else compare(recorded, came)
+    run = came.run.run_id.hex()
+    return Trial(Means.EXACT, reason, detail, results, run, subject.lake, step, changed, _differences(verdict))
+
+
+def loaded(lake: Path, run: str) -> StoredRun | None:
+    """Return a run of a lake by its id in hexadecimal; None where there is none or it cannot be read."""
+    try:
+        return Lake(lake).load(bytes.fromhex(run)) if run else None
+    except AgentReplayError:
+        return None
+
+
+def redaction_at(lake: Path) -> Redaction:
+    """Return the redaction that recordings of a lake pass."""
+    return redaction_of(Settings.load({"lake": lake}))
+
+
+def entry_of(subject: Subject, options: TrialOptions) -> str:
+    """Return the entry that is called. Raises ConfigurationError where nobody says what to run."""
+    entry = options.entry or subject.case.entry
+    if not entry:
+        raise ConfigurationError(
+            f"nobody says what to run for case {subject.case.name!r}: give --entry PKG.MOD:FUNC or, after `--`, a "
+            f"command; or write `entry:` into its case.yaml"
+        )
+    return entry
+
+
+def _recorded(subject: Subject) -> StoredRun:
+    if subject.recorded is None:
+        raise ConfigurationError(f"case {subject.case.name!r} has no recorded run: use --mode component")
+    return subject.recorded
+
+
+def _replayed(subject: Subject, recorded: StoredRun, options: TrialOptions, output: Path) -> ReplayVerdict:
+    of_process = False
+    if options.command:
+        lake = Lake(subject.lake)
+        of_process = any(is_process_run(lake.load(one).run) for one in lake.siblings(recorded.run.run_id))
+    return replay_command(
+        recorded.run,
+        options.command or entry_command(entry_of(subject, options)),
+        lake=subject.lake,
+        process_run=of_process,
+        isolate=options.isolate,
+        allow=options.allow,
+        allow_write=options.allow_write,
+        volatile=options.volatile,
+        timeout_s=options.timeout_s,
+        limits=options.limits,
+        identity=options.identity,
+        environment=options.environment,
+        redaction=redaction_at(subject.lake),
+        output=output,
+    )
+
+
+def _why(verdict: ReplayVerdict) -> str:
+    if verdict.departure is not None:
+        return first_line(verdict.departure.message)
+    return verdict.reason
+
+
+def _differences(verdict: ReplayVerdict) -> tuple[str, ...]:
+    return () if verdict.departure is None else verdict.departure.differences

@@ -1,0 +1,281 @@
+"""`agent-replay gate` on real recorded cases: what may ship, what may not, and each reason by itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from otel_agent_replay.lake.catalog import Lake
+from tests.support.agents import ROOT
+from tests.support.gated_cases import CALM, CRASHING, MODULE, NEVER, PROMPTED, SOURCE, Model, Shop, cli, shown
+
+
+@pytest.fixture(scope="module")
+def model():
+    """The model server of all tests here."""
+    made = Model()
+    with made.provider:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory, model):
+    """A shop with a bad case (a lost order was refunded) and a control (a paid one must be)."""
+    shop = Shop.recorded(tmp_path_factory.mktemp("shop"), model.provider.url, "17", "18")
+    shop.keep("lost-order", "17", must_not_call=["refund"], must_call=["lookup"])
+    shop.keep("paid-order", "18", "--control", must_call=["refund"])
+    return shop
+
+
+@pytest.fixture
+def shop(kept, model, tmp_path, monkeypatch):
+    """A copy of it to work on, as the current folder; the model was asked nothing yet."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), str(ROOT)]))
+    monkeypatch.setenv("SERVER", model.provider.url)
+    model.asked.clear()
+    return kept.copied(tmp_path)
+
+
+def test_the_code_that_was_recorded_may_not_ship(shop, model):
+    """Unchanged code breaks what the recorded run broke: exit 1, decided exactly, the model asked nothing."""
+    told = shop.gate()
+    assert told.exit_code == 1, told.output
+    assert "May not ship: of 2 cases 1 failed, 1 passed." in told.stdout
+    assert "broken: must_not_call refund" in told.stdout
+    assert model.asked == []
+
+
+def test_a_fix_that_keeps_every_request_is_decided_offline(shop, model):
+    """The failing invariant passes and no other breaks: exit 0, for nothing, and what was mended is named."""
+    shop.code(CALM)
+    document = shop.verdict()
+    assert document["exit_code"] == 0
+    rows = {row["case"]: row for row in document["cases"]}
+    assert rows["lost-order"]["mended"] == ["must_not_call refund"]
+    assert {trial["means"] for row in rows.values() for trial in row["trials"]} == {"exact"}
+    assert model.asked == []
+
+
+def test_a_fix_that_is_too_much_breaks_the_control(shop):
+    """What mends the bad case and stops every refund fails on its neighbour."""
+    shop.code(NEVER)
+    document = shop.verdict()
+    assert document["exit_code"] == 1
+    assert shown(document) == {"lost-order": ("passed", "held"), "paid-order": ("failed", "broken")}
+    control = next(row for row in document["cases"] if row["role"] == "control")
+    assert control["newly_broken"] == ["must_call refund"]
+
+
+def test_a_good_run_beside_a_bad_case_is_tried_too(shop):
+    """The guard set counts: a good run of another case must stay acceptable under today's code."""
+    shop.write(shop.cases / "lost-order", lambda content: content.update(good=["../paid-order"]))
+    shop.write(shop.cases / "lost-order", lambda content: content["expect"].update(
+        must_not_call=[{"call": "refund", "arguments": {"order": "17"}}], outcome="ok"))  # fmt: skip
+    assert cli("case", "seal", shop.cases / "lost-order").exit_code == 0
+    assert shop.verdict()["cases"][1]["role"] == "good"
+    shop.code(CRASHING)
+    document = shop.verdict()
+    guards = [row for row in document["cases"] if row["role"] == "good"]
+    assert [row["standing"] for row in guards] == ["failed"]
+
+
+def test_what_departs_is_not_decided_without_permission(shop, model):
+    """Without --candidate or --live a case that departs is no pass: exit 125, and it says how to go on."""
+    shop.code(PROMPTED)
+    told = shop.gate("--json")
+    document = json.loads(told.stdout)
+    assert told.exit_code == document["exit_code"] == 125
+    assert shown(document)["lost-order"] == ("unknown", "departed")
+    assert document["cases"][0]["trials"][0]["step"] == 2
+    assert "--candidate model=NEW or --live" in shop.gate("--mode", "exact").stdout
+    assert model.asked == []
+
+
+def test_what_departs_goes_live_from_its_departure(shop, model):
+    """With permission the model is asked from the departure on only, and the invariants decide on the whole run."""
+    shop.code(PROMPTED)
+    document = shop.verdict("--candidate", "model=new,price=1/2", "--budget", "1")
+    assert document["exit_code"] == 0, document
+    assert [(row["trials"][0]["means"], row["trials"][0]["step"]) for row in document["cases"]] == [("live", 2)] * 2
+    assert model.asked == ["new", "new"]
+    assert document["spent_usd"] == pytest.approx(2 * (1000 * 1 + 100 * 2) / 1e6)
+    called = {one["name"]: one["state"] for one in document["cases"][0]["trials"][0]["invariants"]}
+    assert called == {"must_not_call refund": "held", "must_call lookup": "held"}  # lookup lies before the departure
+
+
+def test_the_plan_says_what_it_costs_and_spends_nothing(shop, model):
+    """--plan names what goes live, from where, its calls and price; the model is asked nothing."""
+    shop.code(PROMPTED)
+    told = shop.gate("--candidate", "model=new,price=1/2", "--repeats", "3", "--plan", "--json")
+    plan = json.loads(told.stdout)
+    assert told.exit_code == 0
+    assert [(row["case"], row["from step"], row["model calls"]) for row in plan["live"]] == [
+        ("lost-order", 2, 3),
+        ("paid-order", 2, 3),
+    ]
+    assert plan["total"]["about_usd"] == pytest.approx(6 * 0.0012)
+    assert model.asked == []
+
+
+def test_the_budget_ends_before_it_is_overdrawn(shop, model):
+    """A live trial whose forecast does not fit into what is left is not begun, and its case is not decided."""
+    shop.code(PROMPTED)
+    document = shop.verdict("--candidate", "model=new,price=1/2", "--budget", "0.0015")
+    assert shown(document) == {"lost-order": ("passed", "held"), "paid-order": ("unknown", "over_budget")}
+    assert document["exit_code"] == 125
+    assert len(model.asked) == 1
+
+
+def test_flakiness_is_told_as_a_rate(shop, model, monkeypatch):
+    """Of four live trials one refunds: the case does not pass, and the rate and its interval are told."""
+    shutil.rmtree(shop.cases / "paid-order")
+    answers = iter([False, True, False, False])
+    monkeypatch.setattr(model, "refunds", lambda prompt, text: next(answers))
+    shop.code(PROMPTED)
+    told = shop.gate("--live", "--repeats", "4")
+    assert told.exit_code == 1 or told.exit_code == 125
+    assert "3 of 4 passed" in told.stdout
+    assert "true rate lies between" in told.stdout
+
+
+def test_a_rerun_goes_live_from_the_first_step(shop, model):
+    """Mode rerun asks the candidate for every model step and never happens without permission."""
+    shop.code(PROMPTED)
+    assert shop.gate("--mode", "rerun").exit_code == 125
+    document = shop.verdict("--mode", "rerun", "--candidate", "model=new,price=1/2", "--budget", "1")
+    assert shown(document)["lost-order"] == ("passed", "held"), document
+    assert document["cases"][0]["trials"][0]["means"] == "rerun"
+
+
+def test_accepted_drift_is_decided_offline_from_then_on(shop, model):
+    """--update shows the change and asks for --yes; once accepted the next gate is exact, free, and passes."""
+    shop.code(PROMPTED)
+    live = ("--candidate", "model=old,price=1/2")
+    before = (shop.cases / "lost-order" / "case.yaml").read_bytes()
+    told = shop.gate(*live, "--update")
+    assert "give --yes" in told.stderr and "+baseline: " in told.stderr
+    assert (shop.cases / "lost-order" / "case.yaml").read_bytes() == before
+    assert shop.gate(*live, "--update", "--yes").exit_code == 0
+    model.asked.clear()
+    document = shop.verdict()
+    assert document["exit_code"] == 0, document
+    assert [row["baseline"] for row in document["cases"]] == [True, True]
+    assert {trial["means"] for row in document["cases"] for trial in row["trials"]} == {"exact"}
+    assert model.asked == []
+    shop.code(SOURCE)  # the old prompt again: it departs from the accepted run
+    assert shown(shop.verdict())["lost-order"] == ("unknown", "departed")
+
+
+@pytest.mark.parametrize(
+    ("reason", "harm"),
+    [
+        ("no_recording", lambda case: shutil.rmtree(case / "lake")),
+        ("invariant_removed", lambda case: _edit(case, lambda expect: expect.pop("must_not_call"))),
+        ("no_invariant", lambda case: _edit(case, lambda expect: expect.clear())),
+        ("tampered", lambda case: (case / "manifest.json").unlink()),
+        ("tampered", lambda case: _flip(next((case / "lake").rglob("*.parquet")))),
+        ("tampered", lambda case: _add(case, "max_steps: 3")),
+        ("wrong", lambda case: _add(case, "must_cal: [refund]")),
+    ],
+)
+def test_a_case_that_is_no_test_fails_with_its_own_reason(shop, reason, harm):
+    """Whatever was done to the folder, the gate fails, says what, and runs nothing of that case."""
+    shop.code(CALM)
+    harm(shop.cases / "lost-order")
+    document = shop.verdict()
+    assert document["exit_code"] == 1
+    assert shown(document)["lost-order"] == ("failed", reason)
+    assert document["cases"][0]["trials"] == []
+
+
+def test_a_bad_case_must_reject_its_own_run(shop):
+    """Invariants that the bad run keeps prove nothing: the case fails for that."""
+    case = shop.cases / "lost-order"
+    shop.write(case, lambda content: content.update(expect={"must_call": ["lookup"]}))
+    assert cli("case", "seal", case).exit_code == 0
+    assert shown(shop.verdict())["lost-order"] == ("failed", "accepts_bad")
+
+
+def test_an_agent_that_raises_has_not_kept_its_promises(shop):
+    """An agent that dies before its mistake breaks no `must_not_call`; it fails all the same."""
+    shop.code(CRASHING)
+    document = shop.verdict()
+    assert shown(document)["lost-order"] == ("failed", "failed"), document
+    assert "KeyError" in document["cases"][0]["detail"]
+
+
+def test_an_agent_that_cannot_be_imported_is_not_judged(shop):
+    """Code that does not start is no verdict on the case: 125, with what the process said."""
+    shop.code("import nowhere_to_be_found\n")
+    document = shop.verdict()
+    assert document["exit_code"] == 125
+    assert "nowhere_to_be_found" in document["cases"][0]["detail"]
+
+
+def test_an_empty_gate_fails(tmp_path):
+    """A folder without cases may not ship."""
+    told = cli("gate", tmp_path, "--entry", "a:b")
+    assert (told.exit_code, told.stdout.strip()) == (1, "May not ship: there is no case.")
+
+
+def test_the_recorded_command_can_be_started_instead(shop):
+    """Behind `--` stands a command; the n-th run of its process is the n-th on record."""
+    shop.code(CALM)
+    shutil.rmtree(shop.cases / "paid-order")
+    told = cli("gate", shop.cases, "--", sys.executable, f"{MODULE}.py", "17")
+    assert told.exit_code == 0, told.output
+
+
+def test_reports_for_machines_and_pull_requests(shop, tmp_path):
+    """JUnit counts failures and errors apart; the Markdown names the case and its broken invariant."""
+    told = shop.gate("--junit", tmp_path / "gate.xml", "--markdown", tmp_path / "gate.md")
+    assert told.exit_code == 1
+    suite = ET.parse(tmp_path / "gate.xml").getroot().find("testsuite")
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    failure = suite.find("testcase[@name='lost-order']/failure")
+    assert failure.get("type") == "broken" and "must_not_call refund" in failure.text
+    page = (tmp_path / "gate.md").read_text()
+    assert page.startswith("## ❌ May not ship") and "lost\\-order" not in page.split("<code>")[0]
+
+
+def test_case_folders_are_never_written(shop):
+    """Trials happen on copies: a gate leaves every file of the cases as it was."""
+    before = {path: path.read_bytes() for path in shop.cases.rglob("*") if path.is_file()}
+    shop.gate("--live")
+    assert {path: path.read_bytes() for path in shop.cases.rglob("*") if path.is_file()} == before
+
+
+def test_trials_can_be_kept(shop, tmp_path):
+    """--into keeps the lakes of the trials, in which the replayed runs are."""
+    document = json.loads(shop.gate("--into", tmp_path / "trials", "--json").stdout)
+    run = document["cases"][0]["trials"][0]["run"]
+    lakes = [path.parent for path in (tmp_path / "trials").rglob("spans")]
+    assert any(Lake(lake).has(bytes.fromhex(run)) for lake in lakes)
+
+
+def _edit(case, change):
+    text = case / "case.yaml"
+    import yaml
+
+    content = yaml.safe_load(text.read_text())
+    change(content["expect"])
+    if not content["expect"]:
+        del content["expect"]
+    text.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def _add(case, line):
+    path = case / "case.yaml"
+    path.write_text(path.read_text() + line + "\n")
+
+
+def _flip(path):
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
