@@ -62,7 +62,8 @@ def open_case(folder: Path) -> OpenCase:
 
     Raises ConfigurationError for a wrong `case.yaml`, RunNotFound where a good run is not there.
 
-    Damage and edits of what was sealed are told in `tampering`, not raised: such a case fails as tampered.
+    Damage and edits of what was sealed are told in `tampering`, not raised: such a case fails as tampered, and its good
+    runs are not opened.
     """
     case = Case.load(folder)
     found: list[Tampering] = [] if case.invariants else [Tampering(Tampered.NO_INVARIANT, "it checks nothing")]
@@ -76,9 +77,12 @@ def open_case(folder: Path) -> OpenCase:
     kept, damage = _kept(case)
     found += damage
     if manifest is not None:
-        recorded = None if kept is None else kept.recorded
-        found += tampering(manifest, case, recorded, files=file_digests(case.folder), runs=_runs(case))
-    good = [] if any(one.kind is Tampered.FILE_MISSING for one in found) else list(_good(case))
+        files = file_digests(case.folder)
+        # Of files that are not those that were sealed nothing more is read: what they hold may not even parse.
+        sound = all(files.get(path) == digest for path, digest in manifest.files.items())
+        recorded = kept.recorded if kept is not None and sound else None
+        found += tampering(manifest, case, recorded, files=files, runs=_runs(case) if sound else ())
+    good = [] if found else list(_good(case))
     return OpenCase(case, kept, good, manifest, found)
 
 
