@@ -14,7 +14,9 @@ NOT_BENCHMARKS = {
     "lake_copies.py",
     "lake_corpus.py",
     "measure.py",
+    "mutated_runs.py",
     "run_all.py",
+    "tree_peers.py",
 }
 
 

@@ -26,13 +26,15 @@ _IDS = re.compile(
 class Keys:
     """One list a key, indexed as the tree's nodes.
 
-    `exact`: name, request, answer and all below; `call`: name and request; `shape`: names of it and all below;
-    `name`: kind and name. `request`: the request alone. `size`: nodes of the subtree. `telling`: whether it asks
-    or answers something of its own. `digest` stands for the whole tree and gives a direction to a pair of trees.
+    `exact`: name, request, answer and all below; `call`: name and request, of a node that asks nothing the calls
+    below it; `head`: name and the first call in it; `shape`: names of it and all below; `name`: kind and name.
+    `request`: the request alone. `size`: nodes of the subtree. `telling`: whether it asks something of its own.
+    `digest` stands for the whole tree and gives a direction to a pair of trees.
     """
 
     exact: Sequence[int]
     call: Sequence[int]
+    head: Sequence[int]
     shape: Sequence[int]
     name: Sequence[int]
     request: Sequence[int]
@@ -40,9 +42,9 @@ class Keys:
     telling: Sequence[bool]
     digest: bytes
 
-    def layers(self) -> tuple[Sequence[int], Sequence[int], Sequence[int], Sequence[int]]:
+    def layers(self) -> tuple[Sequence[int], ...]:
         """The keys that siblings are aligned by, most telling first."""
-        return (self.exact, self.call, self.shape, self.name)
+        return (self.exact, self.call, self.head, self.shape, self.name)
 
 
 class Interner:
@@ -92,7 +94,7 @@ def _digests(run: RecordedRun) -> set[bytes]:
 def keys_of(tree: Tree, substance: RunSubstance, shared: frozenset[bytes], intern: Interner) -> Keys:
     """Return the keys of a tree; trees to be compared use one `intern` and one `shared`."""
     count = len(tree.nodes)
-    exact, call, shape, name, request, size = ([0] * count for _ in range(6))
+    exact, call, head, shape, name, request, size = ([0] * count for _ in range(7))
     telling = [False] * count
     content = hashlib.blake2b(digest_size=16)
     for node in tree.nodes:
@@ -102,15 +104,17 @@ def keys_of(tree: Tree, substance: RunSubstance, shared: frozenset[bytes], inter
         index = node.index
         name[index] = intern(("name", label))
         request[index] = intern(("request", asked))
-        call[index] = intern(("call", label, asked))
         exact[index] = intern(("answer", answered))
         telling[index] = bool(asked)
     for node in reversed(tree.nodes):
         index, below = node.index, node.children
+        asks = request[index] if telling[index] else tuple(call[child] for child in below)
+        call[index] = intern(("call", name[index], asks))
+        head[index] = call[index] if telling[index] or not below else intern(("head", name[index], head[below[0]]))
         exact[index] = intern(("exact", call[index], exact[index], tuple(exact[child] for child in below)))
         shape[index] = intern(("shape", name[index], tuple(shape[child] for child in below)))
         size[index] = 1 + sum(size[child] for child in below)
-    return Keys(exact, call, shape, name, request, size, telling, content.digest())
+    return Keys(exact, call, head, shape, name, request, size, telling, content.digest())
 
 
 def _request_digest(node: TreeNode, substance: RunSubstance, shared: frozenset[bytes]) -> bytes:

@@ -8,7 +8,7 @@ pulled forward.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -25,29 +25,75 @@ class Match:
     layer: int
 
 
+@dataclass(frozen=True, slots=True)
+class SequenceAlignment:
+    """`matches` in order of both lists; `crossed` stand in another order; `within` tells of the budget."""
+
+    matches: Sequence[Match]
+    crossed: Sequence[Match]
+    within: bool
+
+
 def align_sequences(
-    layers: Sequence[tuple[Sequence[int], Sequence[int]]], *, cell_budget: int = CELL_BUDGET
-) -> tuple[list[Match], bool]:
-    """Return the matches, in order of both lists, and whether the budget was kept.
+    layers: Sequence[tuple[Sequence[int], Sequence[int]]], *, any_order: int = 0, cell_budget: int = CELL_BUDGET
+) -> SequenceAlignment:
+    """Return the matches of two lists.
 
     Each layer holds the left and the right list of keys, all of the same two lengths; the first is the most
-    telling. Over the budget only keys that occur once on both sides are paired in the part that is too large.
+    telling. What the first `any_order` layers leave over with one key on both sides is matched across, so that a
+    weaker layer does not join what is merely in the same place. Over the budget only keys that occur once on
+    both sides are paired in the part that is too large.
     """
-    if not layers:
-        return [], True
     within = True
     matches: list[Match] = []
+    crossed: list[Match] = []
     for number, (left, right) in enumerate(layers):
+        taken_left, taken_right = {match.left for match in crossed}, {match.right for match in crossed}
         found: list[Match] = []
         for low_l, high_l, low_r, high_r in gaps(matches, len(left), len(right)):
-            if low_l == high_l or low_r == high_r:
+            open_left = [index for index in range(low_l, high_l) if index not in taken_left]
+            open_right = [index for index in range(low_r, high_r) if index not in taken_right]
+            if not open_left or not open_right:
                 continue
-            pairs, kept = _match(left[low_l:high_l], right[low_r:high_r], cell_budget)
+            pairs, kept = _match([left[i] for i in open_left], [right[j] for j in open_right], cell_budget)
             within = within and kept
-            found.extend(Match(low_l + i, low_r + j, number) for i, j in pairs)
+            found.extend(Match(open_left[i], open_right[j], number) for i, j in pairs)
         if found:
             matches = sorted([*matches, *found], key=lambda match: match.left)
-    return matches, within
+        if number < any_order:
+            crossed += _crossed(matches, crossed, left, right, number)
+    return SequenceAlignment(matches, crossed, within)
+
+
+def _crossed(
+    matches: Sequence[Match], before: Sequence[Match], left: Sequence[int], right: Sequence[int], layer: int
+) -> list[Match]:
+    """Match what is left over: a key that is left over once on both sides anywhere, others inside one gap."""
+    done_left = {match.left for match in (*matches, *before)}
+    done_right = {match.right for match in (*matches, *before)}
+    once_left = Counter(key for i, key in enumerate(left) if i not in done_left)
+    once_right = {key: j for j, key in enumerate(right) if j not in done_right}
+    count_right = Counter(key for j, key in enumerate(right) if j not in done_right)
+    found = [
+        Match(i, once_right[key], layer)
+        for i, key in enumerate(left)
+        if i not in done_left and once_left[key] == count_right[key] == 1
+    ]
+    done_left.update(match.left for match in found)
+    done_right.update(match.right for match in found)
+    for low_l, high_l, low_r, high_r in gaps(matches, len(left), len(right)):
+        if low_l == high_l or low_r == high_r:
+            continue
+        waiting: dict[int, deque[int]] = {}
+        for j in range(low_r, high_r):
+            if j not in done_right:
+                waiting.setdefault(right[j], deque()).append(j)
+        found += [
+            Match(i, waiting[left[i]].popleft(), layer)
+            for i in range(low_l, high_l)
+            if i not in done_left and waiting.get(left[i])
+        ]
+    return found
 
 
 def gaps(matches: Sequence[Match], left: int, right: int) -> list[tuple[int, int, int, int]]:

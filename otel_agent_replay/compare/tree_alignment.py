@@ -24,6 +24,7 @@ class Rule(str, enum.Enum):
 
     IDENTICAL = "identical subtree"
     SAME_CALL = "same call, in order"
+    SAME_BEGINNING = "same first call, in order"
     SAME_SHAPE = "same shape, in order"
     SAME_NAME = "same name, in order"
     REORDERED = "same, in another order"
@@ -47,13 +48,18 @@ _STRENGTH = {
     Rule.SAME_CALL: 0.9,
     Rule.REORDERED: 0.8,
     Rule.MOVED: 0.8,
+    Rule.SAME_BEGINNING: 0.75,
     Rule.SAME_SHAPE: 0.7,
     Rule.WRAPPED: 0.6,
     Rule.SAME_NAME: 0.5,
     Rule.RENAMED: 0.3,
 }
 
-_LAYER_RULES = (Rule.IDENTICAL, Rule.SAME_CALL, Rule.SAME_SHAPE, Rule.SAME_NAME)
+_LAYER_RULES = (Rule.IDENTICAL, Rule.SAME_CALL, Rule.SAME_BEGINNING, Rule.SAME_SHAPE, Rule.SAME_NAME)
+_NEAR = 2
+"""Levels up to a common node, within which one call alone may have moved."""
+_TELLING_LAYERS = 2
+"""Equal subtrees and equal calls are the same in any order; equal shapes and names only in theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +156,21 @@ class _Aligner:
             ([keys_l[i] for i in left], [keys_r[j] for j in right])
             for keys_l, keys_r in zip(self.left_keys.layers(), self.right_keys.layers(), strict=True)
         ]
-        matches, within = align_sequences(layers)
-        self.in_budget = self.in_budget and within
+        found = align_sequences(layers, any_order=_TELLING_LAYERS)
+        matches = found.matches
+        self.in_budget = self.in_budget and found.within
         open_left, open_right = set(range(len(left))), set(range(len(right)))
-        for match in matches:
-            self._pair(left[match.left], right[match.right], _LAYER_RULES[match.layer])
+        ruled = [(match, _LAYER_RULES[match.layer]) for match in matches]
+        for match, rule in (*ruled, *((match, Rule.REORDERED) for match in found.crossed)):
+            self._pair(left[match.left], right[match.right], rule)
             open_left.discard(match.left)
             open_right.discard(match.right)
         if not open_left or not open_right:
             self._splice_all(left, right, matches)
             return
         self._pair_reordered(left, right, open_left, open_right)
-        self._pair_renamed(left, right, matches)
         self._splice_all(left, right, matches)
+        self._pair_renamed(left, right, matches)
 
     def _pair_reordered(
         self, left: Sequence[int], right: Sequence[int], open_left: set[int], open_right: set[int]
@@ -172,7 +180,7 @@ class _Aligner:
             waiting: dict[int, deque[int]] = {}
             for j in sorted(open_right):
                 waiting.setdefault(keys_r[right[j]], deque()).append(j)
-            must_be_alone = _LAYER_RULES[layer] in (Rule.SAME_SHAPE, Rule.SAME_NAME)
+            must_be_alone = layer >= _TELLING_LAYERS
             alone = _once(keys_l[i] for i in left) & _once(keys_r[j] for j in right) if must_be_alone else None
             for i in sorted(open_left):
                 key = keys_l[left[i]]
@@ -190,7 +198,7 @@ class _Aligner:
                 i, j = unpaired_l[0], unpaired_r[0]
                 one, other = self.left.nodes[i].node, self.right.nodes[j].node
                 same_kind = (one and one.kind) == (other and other.kind)
-                same_request = self.left_keys.request[i] == self.right_keys.request[j] and one is not None
+                same_request = self.left_keys.telling[i] and self.left_keys.request[i] == self.right_keys.request[j]
                 below_l = [self.left_keys.exact[child] for child in self.left.nodes[i].children]
                 below_r = [self.right_keys.exact[child] for child in self.right.nodes[j].children]
                 if same_kind and (same_request or (below_l and below_l == below_r)):
@@ -214,7 +222,7 @@ class _Aligner:
             ([keys_o[i] for i in waiting], [keys_i[j] for j in inner])
             for keys_o, keys_i in zip(outer_keys.layers(), inner_keys.layers(), strict=True)
         ]
-        matches, _ = align_sequences(layers)
+        matches = align_sequences(layers).matches
         if 2 * len(matches) < len(inner):
             return
         for match in matches:
@@ -243,9 +251,27 @@ class _Aligner:
             j = place.get(key)
             if j is None or key not in alone or i in self.to_right or j in self.to_left:
                 continue
-            if self.left_keys.size[i] >= 2 or self.left_keys.telling[i]:
+            if self.left_keys.size[i] >= 2 or (self.left_keys.telling[i] and self._near(i, j)):
                 self._pair(i, j, Rule.MOVED)
                 self._drain()
+
+    def _near(self, left: int, right: int) -> bool:
+        """Whether two nodes lie under the same node, each at most a few levels below it.
+
+        One call alone may be asked again far away; only a whole subtree is known by what is in it.
+        """
+        below_left = self.left.nodes[left].parent
+        for _ in range(_NEAR):
+            paired = self.to_right.get(below_left)
+            other = self.right.nodes[right].parent
+            for _ in range(_NEAR):
+                if paired is not None and paired[0] == other:
+                    return True
+                other = self.right.nodes[other].parent if other > ROOT else ROOT
+            if below_left <= ROOT:
+                return False
+            below_left = self.left.nodes[below_left].parent
+        return False
 
 
 def _unpaired(

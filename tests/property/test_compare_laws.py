@@ -189,7 +189,8 @@ def test_shuffled_rows_change_nothing(left, right, shuffle: random.Random):
 @settings(max_examples=200, deadline=None)
 def test_sequence_alignment_is_monotone(left, right, budget):
     """Matches rise on both sides and join equal keys, within the budget and above it."""
-    matches, within = align_sequences([(left, right)], cell_budget=budget)
+    found = align_sequences([(left, right)], cell_budget=budget)
+    matches, within = found.matches, found.within
     assert all(left[match.left] == right[match.right] for match in matches)
     assert all(one.left < two.left and one.right < two.right for one, two in zip(matches, matches[1:]))
     assert within or budget == 0
