@@ -24,7 +24,7 @@ from otel_agent_replay.model import RecordedRun, RunId
 if TYPE_CHECKING:
     from otel_agent_replay.gate.case import Case
 
-_CHUNK_RUNS = 192
+_CHUNK_RUNS = 384
 _ALONE = 400  # cases: below, starting processes takes longer than the work
 _PROCESSES = 2
 

@@ -338,13 +338,12 @@ def _rows(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id: by
     with damage_named(file.path):
         table = parquet.read_row_groups(groups)
         column = table.column("run_id")
-        rows = rows_of(table.filter(pc.equal(column, pa.scalar(run_id, column.type))))
+        rows = _rows_of(table.filter(pc.equal(column, pa.scalar(run_id, column.type))))
     rows.sort(key=lambda row: row["position"])
     return rows
 
 
-def rows_of(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows of a table as plain values by column name."""
+def _rows_of(table: pa.Table) -> list[dict[str, Any]]:
     # Most columns of a run hold nothing: converting those cell by cell costs as much as all the rest.
     values = [
         [None] * len(table) if column.null_count == len(table) else column.to_pylist() for column in table.columns
