@@ -11,6 +11,7 @@ import click
 from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_option
 from otel_agent_replay.cli.output import emit_json
 from otel_agent_replay.cli.reading import open_lake
+from otel_agent_replay.cli.report_files import report_options, write_cohort_reports
 
 if TYPE_CHECKING:
     from otel_agent_replay.compare.cohort import CohortComparison
@@ -25,6 +26,7 @@ Example:
   agent-replay compare --a "version_agent = '1.2'" --b "version_agent = '1.3'"
   agent-replay compare --a "version_agent = '1.2'" --b "version_agent = '1.3'" --pair-by thread_id
   agent-replay compare --cohort sample.jsonl --replays .agent-replay-reruns --format markdown > comment.md
+  agent-replay compare --cohort sample.jsonl --replays .agent-replay-reruns --html report.html --junit junit.xml
   agent-replay compare 0198c2 0198d7
 """
 
@@ -58,6 +60,7 @@ _how = _options(
     click.option("--seed", default="compare", show_default=True, metavar="TEXT", help="Seed of the intervals."),
     click.option("--format", "form", type=click.Choice(["terminal", "json", "markdown"]), default="terminal",
                  show_default=True, help="Markdown is for a comment on a pull request."),
+    report_options,
 )  # fmt: skip
 
 
@@ -79,7 +82,8 @@ def compare(
     if bool(runs) + conditions + lanes != 1:
         raise click.UsageError("say what to compare: two runs, --a SQL and --b SQL, or --cohort FILE and --replays DIR")
     if runs:
-        return _two_runs(context, lake, runs, given["lake_b"], form, verbose=verbose)
+        files = {name: given[name] for name in ("html", "html_limit", "junit")}
+        return _two_runs(context, lake, runs, given["lake_b"], form, verbose=verbose, **files)
     if conditions and (given["where_a"] is None or given["where_b"] is None):
         raise click.UsageError("--a and --b go together: each is a condition over the runs of its side")
     if lanes and (given["cohort"] is None or given["replays"] is None):
@@ -89,19 +93,33 @@ def compare(
     if lake_b != lake:
         open_lake(lake_b, verbose=verbose)
     comparison, matrix = _compared(lake, lake_b, given)
+    if given["html"] or given["junit"]:
+        from otel_agent_replay.report.cohort_json import cohort_json
+
+        document = cohort_json(comparison, matrix)
+        write_cohort_reports(
+            document, (lake, lake_b), html=given["html"], html_limit=given["html_limit"], junit=given["junit"]
+        )
     _show(comparison, matrix, form)
     return comparison.verdict.exit_code
 
 
 def _two_runs(
-    context: click.Context, lake: Path, runs: Sequence[str], lake_b: Path | None, form: str, *, verbose: bool
+    context: click.Context,
+    lake: Path,
+    runs: Sequence[str],
+    lake_b: Path | None,
+    form: str,
+    *,
+    verbose: bool,
+    **files: Any,
 ) -> int:
     from otel_agent_replay.cli.diff import diff
 
     if len(runs) != 2:
         raise click.UsageError(f"{len(runs)} runs were given: name two, or give conditions (--a, --b) for many")
     code: int = context.invoke(
-        diff, lake=lake, run_a=runs[0], run_b=runs[1], form=form, lake_b=lake_b, as_json=False, verbose=verbose
+        diff, lake=lake, run_a=runs[0], run_b=runs[1], form=form, lake_b=lake_b, as_json=False, verbose=verbose, **files
     )
     return code
 

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from otel_agent_replay.cli.progress import CountLine
 from otel_agent_replay.errors import ConfigurationError
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _MEGABYTE = 1_000_000
+_PAIRS = 200  # aligned pairs of a cohort's report
+_TOGETHER = 20  # cases whose runs are loaded at once
+_SAME = ("identical", "reordered")
 
 
 def report_options(command: _Command) -> _Command:
@@ -47,6 +51,52 @@ def write_reports(document: Mapping[str, Any], *, html: Path | None, html_limit:
         from otel_agent_replay.report.junit import comparison_junit
 
         write_file(junit, comparison_junit(document))
+
+
+def write_cohort_reports(
+    document: Mapping[str, Any], lakes: tuple[Path, Path], *, html: Path | None, html_limit: int, junit: Path | None
+) -> None:
+    """Write the reports of a comparison of cohorts; `lakes` hold the runs of side A and of side B.
+
+    The HTML holds the aligned pairs of cases that differ, those with a departure of a known cause first.
+    """
+    if html is not None:
+        from otel_agent_replay.report.cohort_html import cohort_html
+
+        pairs = dict(_pairs(document, lakes))
+        write_file(html, cohort_html(document, pairs, limit=html_limit * _MEGABYTE))
+    if junit is not None:
+        from otel_agent_replay.report.junit import cohort_junit
+
+        write_file(junit, cohort_junit(document))
+
+
+def _pairs(document: Mapping[str, Any], lakes: tuple[Path, Path]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the key of a case and its first pair that differs, compared anew: a cohort keeps summaries only."""
+    from otel_agent_replay.compare import compare
+    from otel_agent_replay.lake.many_runs import ManyRuns
+    from otel_agent_replay.report.json_report import comparison_json
+
+    wanted = []
+    for case in document["cases"]:
+        number = next((at for at, one in enumerate(case["pairs"]) if one["verdict"] not in _SAME), None)
+        if number is not None:
+            doubtful = case["pairs"][number]["cause"] in (None, "unknown")
+            wanted.append((doubtful, case["key"], case["a"][0]["run"], case["b"][number]["run"]))
+    wanted = sorted(wanted)[:_PAIRS]
+    side_a = ManyRuns(lakes[0])
+    side_b = side_a if lakes[0] == lakes[1] else ManyRuns(lakes[1])
+    line = CountLine(len(wanted), "pairs aligned for the report")
+    try:
+        for start in range(0, len(wanted), _TOGETHER):
+            some = wanted[start : start + _TOGETHER]
+            runs_a = side_a.load(bytes.fromhex(a) for _, _, a, _ in some)
+            runs_b = side_b.load(bytes.fromhex(b) for _, _, _, b in some)
+            for _, key, a, b in some:
+                yield key, comparison_json(compare(runs_a[bytes.fromhex(a)], runs_b[bytes.fromhex(b)]))
+                line.add(1)
+    finally:
+        line.end()
 
 
 def write_file(path: Path, text: str) -> None:

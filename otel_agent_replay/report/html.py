@@ -13,6 +13,7 @@ from typing import Any
 from otel_agent_replay.report import html_page
 from otel_agent_replay.report.pair_view import (
     change_phrase,
+    is_long,
     left_out_place,
     pair_view,
     places_of,
@@ -43,8 +44,9 @@ def comparison_html(document: Mapping[str, Any], *, limit: int = SIZE_LIMIT) -> 
 
 
 def fit_values(views: Sequence[dict[str, Any]], room: int) -> None:
-    """Leave values out of `views`, the last first, until their data take at most `room` bytes or none is left."""
-    places = [(view, found, number) for view in views for found, number in places_of(view)]
+    """Leave values out of `views`, the last first, until their data take at most `room` bytes or none is long."""
+    every = [(view, found, number) for view in views for found, number in places_of(view)]
+    places = [(view, found, number) for view, found, number in every if is_long(found[number])]
     kept = len(places)
     whole = [found[number] for _, found, number in places]
     while kept and len(html_page.packed({"views": views})) > room:

@@ -1,7 +1,8 @@
 """Comparisons as JUnit XML, for the test page of a CI system. JSON documents in, text out.
 
-Owns what is a test there: of a pair each question and the departure, of a cohort each case. Unknown is an error,
-never a pass. Characters that XML cannot hold are shown as escapes, so that recorded text breaks no reader.
+Owns what is a test there: of a pair the departure and each question, of a cohort the verdict and each metric.
+Unknown is an error, never a pass. Characters that XML cannot hold are shown as escapes, so that recorded text breaks
+no reader.
 """
 
 from __future__ import annotations
@@ -37,6 +38,31 @@ def comparison_junit(document: Mapping[str, Any]) -> str:
             _outcome(test, "error", told, "")
         elif question["reply"] == "none in either run":
             ET.SubElement(test, "skipped", {"message": "none in either run"})
+    return _document([suite])
+
+
+def cohort_junit(document: Mapping[str, Any]) -> str:
+    """Return a comparison of cohorts (`cohort_json.cohort_json`) as JUnit XML: a test a metric.
+
+    A metric that differs beyond noise fails; one that there is not enough data for is skipped. Departures of single
+    cases are no failures by themselves: the old version run again departs too. Where nothing could be judged, the
+    verdict is an error.
+    """
+    group = f"{document['lanes']['a']} ... {document['lanes']['b']}"
+    suite = _suite("compare")
+    verdict = _case(suite, "verdict", group)
+    notes = "\n".join(document["notes"])
+    if document["exit_code"] == 1:
+        _outcome(verdict, "failure", document["sentence"], notes)
+    elif document["exit_code"]:
+        _outcome(verdict, "error", document["sentence"], notes)
+    for metric in document["metrics"]:
+        test = _case(suite, metric["name"], group)
+        if metric["judgement"] == "different":
+            told = f"A {metric['a']:.4g}, B {metric['b']:.4g} {metric['unit']}"
+            _outcome(test, "failure", told, f"{metric['test']}, p corrected {metric['p_adjusted']}")
+        elif metric["judgement"] in ("not enough data", "described"):
+            ET.SubElement(test, "skipped", {"message": metric["judgement"]})
     return _document([suite])
 
 

@@ -31,6 +31,7 @@ _ORIGINS = {
 }
 """What a report calls an answer source."""
 _MICROSECOND = 1_000
+_LONG = 400  # characters
 
 
 def pair_view(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -279,6 +280,11 @@ def _number_note(before: Any, after: Any) -> str | None:
         return None
     share = f", {(after - before) / before:+.1%} of A" if before else ""
     return f"{after - before:+g}{share}"
+
+
+def is_long(place: Mapping[str, Any]) -> bool:
+    """Return whether leaving the values of a place out saves anything: a digest takes room too."""
+    return sum(len(text) for _, text in place["parts"]) > _LONG
 
 
 def left_out_place(place: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import { Grid } from "./grid.js";
 import { MARK_WORDS, Model } from "./model.js";
 
 const COLUMNS = [
-  { title: "", class: "mark" },
+  { title: "Mark", class: "mark" },
   { title: "A", class: "number step" },
   { title: "B", class: "number step" },
   { title: "Step", class: "name" },

@@ -1,0 +1,36 @@
+"""Runs whose comparison has every kind of row, as HTML reports."""
+
+from otel_agent_replay.compare import compare
+from otel_agent_replay.report.html import comparison_html
+from otel_agent_replay.report.json_report import comparison_json
+from otel_agent_replay.testing.builders import run
+
+HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+def pair_runs(hostile="", late=""):
+    """Two runs: a departure, a consequence, an independent difference, a step of B alone, two long equal stretches."""
+    built = []
+    for seed, b in ((1, False), (2, True)):
+        agent = run("desk" + hostile, seed=seed)
+        agent.tool(
+            "search",
+            {"q": "late order"},
+            {"hits": 3, "text": f"order {'shipped on Monday' if b else 'lost at sea'}" + hostile},
+        )
+        agent.step("work", lambda inside: [inside.tool("read", {"n": number}, number) for number in range(20)])
+        agent.tool("weigh", {"kg": 1}, f"{2 if b else 1}{late}" if late else 2 if b else 1)
+        for number in range(20):
+            agent.tool("look", {"n": number}, number)
+        if b:
+            agent.tool("refund", {"amount": 5}, "done")
+        built.append(agent.model("q", "a").build({"said": "yes"}))
+    return built
+
+
+def pair_document(hostile="", late=""):
+    return comparison_json(compare(*pair_runs(hostile, late)))
+
+
+def pair_html(hostile="", late="", **more):
+    return comparison_html(pair_document(hostile, late), **more)
