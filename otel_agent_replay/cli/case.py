@@ -22,6 +22,9 @@ _EPILOG = """\b
 A case is a folder: case.yaml says what must hold, manifest.json seals all that the run depended on, lake/ has the run.
 
 \b
+Exit codes: 0 done, or every case is sound; 1 a case is none, or nothing was found; 2 usage; 125 cannot judge.
+
+\b
 Examples:
   agent-replay case add 0198c2 --from 7 --name refund-twice
   agent-replay case check cases/refund-twice
@@ -122,7 +125,7 @@ def add(
 
 
 @case.command(epilog=_SEAL_EPILOG)
-@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="CASE...")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CASE...")
 @json_option
 def seal(folders: tuple[Path, ...], as_json: bool) -> int:
     """Seal CASE as it stands now, and say what of its invariants has changed since."""

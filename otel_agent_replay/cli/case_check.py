@@ -37,7 +37,7 @@ _MOST_SURVIVORS = 20
 
 
 @click.command(epilog=_CHECK_EPILOG)
-@click.argument("folders", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="CASE...")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="CASE...")
 @click.option(
     "--mutants",
     type=click.IntRange(min=0),

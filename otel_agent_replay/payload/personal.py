@@ -22,9 +22,12 @@ _FORMS: Sequence[tuple[str, re.Pattern[str]]] = (
 )
 NAME_FIELDS = (
     r"(?i)^(?:first|last|full|given|family|middle|sur|maiden|customer|client|user|passenger|guest|patient|contact|"
-    r"recipient|sender|owner|card_?holder|account_?holder)[_ -]?names?$"
+    r"sender|owner|card_?holder|account_?holder)[_ -]?names?$"
 )
 """Fields whose value is the name of a person."""
+
+_IDENTIFIER = re.compile(r"[\w-]*[\d_.:/][\w.:/-]*")
+"""What stands in fields of names and is none of a person: functions.weather, tool_7."""
 
 _SHORTEST = 3
 _SEPARATORS = r"[ ./()\-]{0,3}"
@@ -38,7 +41,7 @@ class PersonalData:
     """
 
     def __init__(self, fields: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
-        self._fields = [_compiled(text, "field") for text in (NAME_FIELDS, *fields)]
+        self._fields = [_compiled(text, "field") for text in fields]
         self._patterns = [*_FORMS, *((TEXT, _compiled(text, "pattern")) for text in patterns)]
 
     def found(self, said: Said) -> Iterator[tuple[str, str]]:
@@ -48,11 +51,14 @@ class PersonalData:
             for match in pattern.finditer(text):
                 if match[0] and (sort != CARD or is_luhn("".join(filter(str.isdigit, match[0])))):
                     yield match[0], sort
-        if said.name and len(text) >= _SHORTEST and any(field.search(said.name) for field in self._fields):
+        if not said.name or len(text) < _SHORTEST:
+            return
+        is_name = re.search(NAME_FIELDS, said.name) is not None and _IDENTIFIER.fullmatch(text) is None
+        if is_name or any(field.search(said.name) for field in self._fields):
             yield text.strip(), TEXT
-            for word in _WORD.findall(text) if re.search(NAME_FIELDS, said.name) else ():
-                if word[:1].isupper():
-                    yield word, TEXT
+        for word in _WORD.findall(text) if is_name else ():
+            if word[:1].isupper():
+                yield word, TEXT
 
 
 class Replacement:

@@ -171,7 +171,14 @@ def command_of(words):
     context = click.Context(main)
     found = main.get_command(context, words[0])
     assert found is not None, f"agent-replay has no command {words[0]!r}"
+    if isinstance(found, click.Group) and len(words) > 1 and not words[1].startswith("-"):
+        return found.commands[words[1]]
     return found
+
+
+def arguments_of(words):
+    """What follows the command, and in a group the command in it."""
+    return list(words[2:] if isinstance(main.get_command(click.Context(main), words[0]), click.Group) else words[1:])
 
 
 def options_of(command):
@@ -199,7 +206,7 @@ def test_a_command_of_the_readme_exists_with_its_options(words):
 def test_a_command_line_of_the_readme_is_complete(words, monkeypatch, tmp_path):
     """What stands at a prompt parses as it is: all arguments given, each value allowed."""
     monkeypatch.chdir(tmp_path)
-    command_of(words).make_context(words[0], list(words[1:]))
+    command_of(words).make_context(words[0], arguments_of(words))
 
 
 def test_the_make_targets_of_the_readme_exist():

@@ -32,6 +32,7 @@ def found(name, text):
         ("customer_name", "Ann Lee", {"Ann Lee": "text", "Ann": "text", "Lee": "text"}),
         ("name", "search_flights", {}),
         ("tool_name", "Refund", {}),
+        ("owner_name", "functions.weather", {}),
     ],
 )
 def test_what_is_personal(name, text, values):
