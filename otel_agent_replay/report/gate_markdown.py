@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from otel_agent_replay.gate.verdict import CaseVerdict, GateVerdict, Standing
 from otel_agent_replay.report.gate_words import case_lines, means_told
@@ -10,7 +10,7 @@ from otel_agent_replay.report.markdown import LIMIT
 from otel_agent_replay.report.safe_text import markdown, markdown_code
 
 _SIGNS = {Standing.PASSED: "✅", Standing.FAILED: "❌", Standing.UNKNOWN: "❔"}
-_MOST_ROWS = 200
+_TABLE = LIMIT // 2  # characters of the table; the rest is for what is wrong
 _TAIL = 200  # characters kept for what was left out
 
 
@@ -21,9 +21,7 @@ def gate_markdown(verdict: GateVerdict) -> str:
         head += ["| | Case | | Why | How |", "| --- | --- | --- | --- | --- |"]
         worst = {Standing.FAILED: 0, Standing.UNKNOWN: 1, Standing.PASSED: 2}
         rows = sorted(verdict.cases, key=lambda row: worst[row.standing])
-        head += [_row(row) for row in rows[:_MOST_ROWS]]
-        if len(rows) > _MOST_ROWS:
-            head.append(f"| | and {len(rows) - _MOST_ROWS} more | | | |")
+        head += _table([_row(row) for row in rows])
     if verdict.usd:
         head += ["", f"Spent: ${verdict.usd:.4f}"]
     text = "\n".join([*head, ""])
@@ -34,6 +32,16 @@ def gate_markdown(verdict: GateVerdict) -> str:
             return text + f"\nand {len(open_rows) - number} more: `agent-replay gate --json` lists them\n"
         text += "\n" + block + "\n"
     return text
+
+
+def _table(rows: Sequence[str]) -> Iterator[str]:
+    used = 0
+    for number, text in enumerate(rows):
+        used += len(text) + 1
+        if used > _TABLE:
+            yield f"| | and {len(rows) - number} more | | | |"
+            return
+        yield text
 
 
 def _row(row: CaseVerdict) -> str:

@@ -14,7 +14,7 @@ from otel_agent_replay.payload.difference import MISSING
 
 _HOSTILE = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # control characters, escape sequences among them
-    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # direction, joining, invisible
+    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"  # direction, joining, no character
     "\ud800-\udfff\U000e0000-\U000e007f]"  # lone surrogates, tags
 )
 _MARKDOWN = re.compile(r"([\\`*_\[\]()#+\-!|~>@.:])")

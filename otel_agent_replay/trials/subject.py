@@ -74,6 +74,11 @@ def subjects_of(folder: Path, work: Path) -> Iterator[Subject | CaseVerdict]:
     except AgentReplayError as error:
         yield CaseVerdict(folder.resolve().name, folder, Role.BAD, Reason.WRONG, str(error))
         return
+    except Exception as error:
+        # Bytes that somebody changed can make the reading of a lake fail in any way: that is one case, not the gate.
+        told = f"its recording cannot be read: {type(error).__name__}: {error}"
+        yield CaseVerdict(folder.resolve().name, folder, Role.BAD, Reason.TAMPERED, told)
+        return
     case = opened.case
     role = Role.CONTROL if case.kind is CaseKind.CONTROL else Role.BAD
     fault = folder_fault(

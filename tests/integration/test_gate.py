@@ -76,7 +76,7 @@ def test_a_good_run_beside_a_bad_case_is_tried_too(shop):
     """The guard set counts: a good run of another case must stay acceptable under today's code."""
     shop.write(shop.cases / "lost-order", lambda content: content.update(good=["../paid-order"]))
     shop.write(shop.cases / "lost-order", lambda content: content["expect"].update(
-        must_not_call=[{"call": "refund", "arguments": {"order": "17"}}], outcome="ok"))  # fmt: skip
+        must_not_call=[{"tool": "refund", "arguments": {"order": "17"}}], outcome="ok"))  # fmt: skip
     assert cli("case", "seal", shop.cases / "lost-order").exit_code == 0
     assert shop.verdict()["cases"][1]["role"] == "good"
     shop.code(CRASHING)
