@@ -5,6 +5,7 @@ Splits what counts (added, removed, changed, moved) from what does not (order am
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -136,16 +137,48 @@ def _fold(tree: Tree, open_nodes: set[int]) -> tuple[list[int], dict[int, int], 
 
 
 def _concurrent(sides: Sides, pair: Pair) -> bool:
-    """Whether the pair ran at the same time as every sibling that it changed places with, in one of the runs."""
+    """Whether the pair ran beside every sibling that it changed places with, in one of the runs.
+
+    Two that ran at the same time did; so did two of different threads of control below a parent whose threads ran at
+    the same time, even where these two happened not to.
+    """
     parent_a, parent_b = sides.tree_a.nodes[pair.a].parent, sides.tree_b.nodes[pair.b].parent
+    parallel: bool | None = None
     for index in sides.tree_a.nodes[parent_a].children:
         other = sides.to_b.get(index)
         if other is None or other == pair or sides.tree_b.nodes[other.b].parent != parent_b:
             continue
         crossed = (index - pair.a) * (other.b - pair.b) < 0
-        if crossed and not (sides.time_a.overlap(pair.a, index) or sides.time_b.overlap(pair.b, other.b)):
+        if not crossed or sides.time_a.overlap(pair.a, index) or sides.time_b.overlap(pair.b, other.b):
+            continue
+        if not (_apart(sides.tree_a, pair.a, index) or _apart(sides.tree_b, pair.b, other.b)):
+            return False
+        if parallel is None:
+            ends = ((sides.tree_a, sides.time_a, parent_a), (sides.tree_b, sides.time_b, parent_b))
+            parallel = any(_is_parallel(tree, time, parent) for tree, time, parent in ends)
+        if not parallel:
             return False
     return True
+
+
+def _apart(tree: Tree, one: int, other: int) -> bool:
+    """Whether two nodes were in different threads of control, neither of which started the other."""
+    first, second = tree.nodes[one].node, tree.nodes[other].node
+    if first is None or second is None or not first.strand or not second.strand:
+        return False
+    ways = (f"{first.strand}.", f"{second.strand}.")
+    return not (ways[0].startswith(ways[1]) or ways[1].startswith(ways[0]))
+
+
+def _is_parallel(tree: Tree, time: Timeline, parent: int) -> bool:
+    """Whether any two children in different threads of control ran at the same time."""
+    latest, latest_end = -1, -math.inf
+    for index in tree.nodes[parent].children:
+        if time.begin(index) < latest_end and _apart(tree, latest, index):
+            return True
+        if time.end(index) > latest_end:
+            latest, latest_end = index, time.end(index)
+    return False
 
 
 def _timing(sides: Sides, pair: Pair) -> list[TimingOnly]:
