@@ -232,7 +232,8 @@ class ReplayDeparture(ReplayInterrupt):
 
     `step` is the recorded step that was expected there (None when the tape had none left), `expected` and
     `came` are one line each, `candidates` the nearest recorded steps with reasons, `differences` the places
-    where the request differs (`messages[3].content: 'a' -> 'b'`).
+    where the request differs (`messages[3].content: 'a' -> 'b'`). `location` is `file:line` of the application's code
+    that asked, "" where none was on the stack.
     """
 
     code = "departure"
@@ -246,9 +247,11 @@ class ReplayDeparture(ReplayInterrupt):
         came: str,
         candidates: Sequence[Candidate] = (),
         differences: Sequence[str] = (),
+        location: str = "",
     ) -> None:
         self.step = step
         self.path = tuple(path)
+        self.location = location
         self.expected = expected
         self.came = came
         self.candidates = tuple(candidates)

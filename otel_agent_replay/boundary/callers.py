@@ -160,6 +160,13 @@ def is_application(frame: FrameType | None) -> bool:
     return False
 
 
+def application_place(frame: FrameType | None) -> str:
+    """Return `file:line` of the innermost application code on the stack, "" where there is none."""
+    while frame is not None and not is_application(frame):
+        frame = frame.f_back
+    return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
 def starts_for_application(frame: FrameType | None) -> bool:
     """Whether a task or thread started in `frame` is the application's, maybe by way of asyncio or an executor."""
     while frame is not None:

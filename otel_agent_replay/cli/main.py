@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "compare": LazyCommand("compare", "Say whether one cohort of runs does anything else than another, beyond noise."),
     "sql": LazyCommand("sql", "Query a lake with SQL."),
     "verify": LazyCommand("verify", "Recompute every digest of a run."),
+    "calibrate": LazyCommand("calibrate", "Find what an agent does not do twice alike, and the rules to replay it."),
     "audit": LazyCommand("audit", "List who went back to which run, and check that log."),
     "seal": LazyCommand("seal", "Move closed journal segments into the lake."),
     "demo": LazyCommand("demo", "Replay the recording that comes with the package."),

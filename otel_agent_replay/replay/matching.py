@@ -51,6 +51,19 @@ class Volatile:
         for parts in self._paths:
             _blank(value, parts, 0)
 
+    def covers(self, path: str) -> bool:
+        """Whether a place (`messages[0].created`) lies under a volatile path."""
+        return any(_leads(parts, _STEP.findall(path)) for parts in self._paths)
+
+
+def _leads(rule: list[str], place: list[str]) -> bool:
+    if not rule or not place:
+        return not rule
+    if rule[0] == "**":
+        return len(rule) == 1 or any(_leads(rule[1:], place[at:]) for at in range(len(place)))
+    anything = "[*]" if place[0].startswith("[") else "*"
+    return rule[0] in (anything, place[0]) and _leads(rule[1:], place[1:])
+
 
 def _blank(value: Any, parts: list[str], at: int) -> None:
     part = parts[at]

@@ -7,11 +7,20 @@ calls through and never falls back to anything but the tape.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from itertools import islice
 
+from otel_agent_replay.boundary.callers import application_place
 from otel_agent_replay.boundary.crossing import Answer, Place, strand_label
-from otel_agent_replay.errors import DamagedRecording, MissingPayload, ReplayInterrupt, TapeEnded, TapeUnreadable
+from otel_agent_replay.errors import (
+    DamagedRecording,
+    MissingPayload,
+    ReplayDeparture,
+    ReplayInterrupt,
+    TapeEnded,
+    TapeUnreadable,
+)
 from otel_agent_replay.model import THREAD_END, Call, Kind, Outcome, OutcomeStatus, Read
 from otel_agent_replay.replay import matching
 from otel_agent_replay.replay.order import CompletionOrder
@@ -114,12 +123,14 @@ class Playback:
             what = matching.describe(call) if call is not None else f"a read of {read[1] if read else 'nothing'}"
             return self.stop(TapeEnded(self.tape.steps, f"after the last recorded step, before {what}"))
         if call is not None:
-            return self.stop(self._explain(call, place))
-        if read is None:
+            departure = self._explain(call, place)
+        elif read is None:
             raise AssertionError("either a call or a read departs")
-        return self.stop(
-            matching.explain_read(read[0], read[1], place.path, place.step, self.tape.reads_left(place.path))
-        )
+        else:
+            left = self.tape.reads_left(place.path)
+            departure = matching.explain_read(read[0], read[1], place.path, place.step, left)
+        departure.location = application_place(sys._getframe(1))
+        return self.stop(departure)
 
     # --- what stops a replay ---
 
@@ -157,7 +168,7 @@ class Playback:
                 return candidate
         return None
 
-    def _explain(self, call: Call, place: Place) -> ReplayInterrupt:
+    def _explain(self, call: Call, place: Place) -> ReplayDeparture:
         parent = place.path[:-1]
         here = list(islice(self.tape.alike(parent, call.kind, call.name), _MOST_ELSEWHERE))
         here.sort(key=lambda entry: entry.node.occurrence != place.occurrence)

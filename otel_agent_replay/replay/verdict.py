@@ -29,7 +29,10 @@ _EXIT_CODES = {VerdictStatus.SAME: 0, VerdictStatus.DEPARTED: 1, VerdictStatus.C
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """Where the run left its tape; the fields of `errors.ReplayDeparture`, and the message that was raised."""
+    """Where the run left its tape; the fields of `errors.ReplayDeparture`, and the message that was raised.
+
+    `location` is `file:line` of the code that asked, "" where that is unknown.
+    """
 
     step: int | None
     path: tuple[str, ...]
@@ -38,15 +41,30 @@ class Departure:
     candidates: tuple[Candidate, ...] = ()
     differences: tuple[str, ...] = ()
     message: str = ""
+    location: str = ""
 
     @classmethod
     def of(cls, error: ReplayDeparture | FenceViolation, step: int | None = None) -> Departure:
         """Return the departure that `error` tells of; `step` is where a fence was hit."""
         if isinstance(error, FenceViolation):
             return cls(
-                step, (), "nothing leaves the process", f"{error.attempt} at {error.location}", message=str(error)
+                step,
+                (),
+                "nothing leaves the process",
+                f"{error.attempt} at {error.location}",
+                message=str(error),
+                location=error.location,
             )
-        return cls(error.step, error.path, error.expected, error.came, error.candidates, error.differences, str(error))
+        return cls(
+            error.step,
+            error.path,
+            error.expected,
+            error.came,
+            error.candidates,
+            error.differences,
+            str(error),
+            error.location,
+        )
 
 
 @dataclass(frozen=True, slots=True)

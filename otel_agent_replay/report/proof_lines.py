@@ -20,6 +20,7 @@ def proof_lines(run_id: str, proof: Proof, code_revision: str) -> list[Text]:
         if departure.path:
             lines.append(line((f"  at {'/'.join(departure.path)}", QUIET)))
         lines += [line(f"  expected: {departure.expected}"), line(f"  came:     {departure.came}")]
+        lines += [line(f"  asked at: {departure.location}")] if departure.location else []
         lines += [line(f"  differs: {one}") for one in departure.differences[:_DIFFERENCES]]
     by = f" by code {code_revision}" if code_revision else ""
     lines.append(line((f"  kept for run {run_id} in the view replayability{by}", QUIET)))

@@ -41,6 +41,8 @@ def _lines(verdict: ReplayVerdict) -> Iterator[Text]:
             yield line((f"  at {'/'.join(departure.path)}", QUIET))
         yield line(f"  expected: {departure.expected}")
         yield line(f"  came:     {departure.came}")
+        if departure.location:
+            yield line(f"  asked at: {departure.location}")
         yield from _listed("differs", departure.differences)
         for candidate in departure.candidates:
             step = "-" if candidate.step is None else str(candidate.step)
