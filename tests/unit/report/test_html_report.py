@@ -9,6 +9,7 @@ from importlib import resources
 
 import pytest
 
+from otel_agent_replay.casefile.schema_check import problems
 from otel_agent_replay.compare import compare
 from otel_agent_replay.model import AnswerSource, Loss, LossReason
 from otel_agent_replay.report import html_page
@@ -156,6 +157,7 @@ def test_json_rows_are_both_runs_as_one_list():
     """Rows come parents first, name nodes by place and changes by number; the schema names every field."""
     document = pair_document()
     schema = json.loads(resources.files("otel_agent_replay.report").joinpath("comparison.schema.json").read_text())
+    assert problems(document, schema) == []
     assert set(document) == set(schema["properties"]) == set(schema["required"])
     assert {one for row in document["rows"] for one in row} == set(schema["$defs"]["row"]["properties"])
     node = document["departure"]["at"]
