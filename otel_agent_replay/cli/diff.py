@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import click
 
 from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_option
 from otel_agent_replay.cli.output import emit_json
-from otel_agent_replay.cli.reading import open_lake
 from otel_agent_replay.cli.report_files import report_options, write_reports
+from otel_agent_replay.cli.run_or_file import load_run, read_risk_rules
 
 _EPILOG = """\b
 Exit codes: 0 the same (or only in another order), 1 different, 125 cannot be compared.
@@ -19,6 +21,7 @@ Example:
   agent-replay diff 0198c2 0198d7
   agent-replay diff 0198c2 0198d7 --format markdown > comment.md
   agent-replay diff 0198c2 0198d7 --html report.html --junit junit.xml
+  agent-replay diff before.otlp.json after.otlp.json --risk-rules risk.yaml --expect-change tool:search
 """
 
 
@@ -41,6 +44,17 @@ Example:
     metavar="DIR",
     help="Folder of RUN_B's lake, where that is another: a re-run's.",
 )
+@click.option(
+    "--risk-rules",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="YAML: which steps are checks or writes that matter, for the order of the changes.",
+)
+@click.option(
+    "--expect-change",
+    metavar="NODE",
+    help="Say whether this step changed: its number, name, kind:name (* allowed), or path.",
+)
 @json_option
 @verbose_option
 def diff(
@@ -52,37 +66,47 @@ def diff(
     html_limit: int,
     junit: Path | None,
     lake_b: Path | None,
+    risk_rules: Path | None,
+    expect_change: str | None,
     as_json: bool,
     verbose: bool,
 ) -> int:
-    """Compare RUN_B with RUN_A: the first departure, its cause, and what follows from it."""
-    from otel_agent_replay.compare import Verdict, compare
+    """Compare RUN_B with RUN_A: the first departure, its cause, and what follows from it.
 
-    stored = open_lake(lake, verbose=verbose)
-    other = stored if lake_b is None else open_lake(lake_b, verbose=verbose)
-    first, second = stored.find(run_a), other.find(run_b)
-    comparison = compare(stored.load(first), other.load(second))
+    Each is a run of the lake, or an OTLP JSON file of another instrumentation (FILE#TRACE where it holds several).
+    """
+    from otel_agent_replay.compare import Verdict, compare, expected_change, rank_changes
+    from otel_agent_replay.report.json_report import comparison_json
+    from otel_agent_replay.report.pair_summary import pair_summary
+    from otel_agent_replay.report.risk_lines import risk_json, risk_lines, risk_markdown
+
+    rules = read_risk_rules(risk_rules)
+    a, b = load_run(run_a, lake, verbose=verbose), load_run(run_b, lake_b or lake, verbose=verbose)
+    comparison = compare(a, b)
+    if expect_change is not None:
+        questions = [*comparison.questions, expected_change(comparison, expect_change)]
+        comparison = replace(comparison, questions=questions)
+    ranked = rank_changes(comparison, a, b, rules)
+
+    def document() -> dict[str, Any]:
+        return {**comparison_json(comparison), "risk": risk_json(ranked), **pair_summary(comparison, a, b)}
+
     if html or junit:
-        from otel_agent_replay.report.json_report import comparison_json
-
-        write_reports(comparison_json(comparison), html=html, html_limit=html_limit, junit=junit)
+        write_reports(document(), html=html, html_limit=html_limit, junit=junit)
     if as_json or form == "json":
-        from otel_agent_replay.report.json_report import comparison_json
-
-        emit_json(comparison_json(comparison))
+        emit_json(document())
     elif form == "html":
         from otel_agent_replay.report.html import comparison_html
-        from otel_agent_replay.report.json_report import comparison_json
 
-        click.echo(comparison_html(comparison_json(comparison), limit=html_limit * 1_000_000), nl=False)
+        click.echo(comparison_html(document(), limit=html_limit * 1_000_000), nl=False)
     elif form == "markdown":
         from otel_agent_replay.report.markdown import comparison_markdown
 
-        click.echo(comparison_markdown(comparison), nl=False)
+        click.echo(comparison_markdown(comparison) + risk_markdown(ranked), nl=False)
     else:
         from otel_agent_replay.report.comparison_tree import comparison_lines
         from otel_agent_replay.report.terminal import print_lines
 
-        print_lines(comparison_lines(comparison))
+        print_lines([*comparison_lines(comparison), *risk_lines(ranked)])
     codes = {Verdict.IDENTICAL: 0, Verdict.REORDERED: 0, Verdict.DIFFERENT: 1, Verdict.NOT_COMPARABLE: 125}
     return codes[comparison.verdict]

@@ -18,9 +18,11 @@ from otel_agent_replay.compare.changes import (
 from otel_agent_replay.compare.comparison import Comparison, Trust, Verdict, compare
 from otel_agent_replay.compare.consequences import Basis, Consequence
 from otel_agent_replay.compare.departure import Cause, Departure
+from otel_agent_replay.compare.expected import expected_change
 from otel_agent_replay.compare.measures import Measure, Measures, NodeMeasures
 from otel_agent_replay.compare.notices import Notice
 from otel_agent_replay.compare.questions import Asked, Question, Reply
+from otel_agent_replay.compare.risk import RankedChange, RiskRule, rank_changes, risk_rules
 from otel_agent_replay.compare.rows import Mark, Row
 from otel_agent_replay.compare.tree_alignment import Alignment, Pair, Rule
 
@@ -46,13 +48,18 @@ __all__ = [
     "Notice",
     "Pair",
     "Question",
+    "RankedChange",
     "Removed",
     "Reordered",
     "Reply",
+    "RiskRule",
     "Row",
     "Rule",
     "TimingOnly",
     "Trust",
     "Verdict",
     "compare",
+    "expected_change",
+    "rank_changes",
+    "risk_rules",
 ]

@@ -98,6 +98,9 @@ class PairComparer:
         if before is None or after is None:
             return [] if before is after else [_scalar(Field.REQUEST, before and before.tree, after and after.tree)]
         if one.call is None or one.call.head is None:
+            if one.kind is Kind.MODEL:  # of a trace that keeps messages, not the HTTP exchange
+                trees = before.tree, after.tree
+                return self._values(before, after, lambda path: _request_field(path, trees))
             return self._values(before, after, lambda _: Field.REQUEST)
         if one.kind is not Kind.MODEL:
             return self._values(
@@ -134,7 +137,8 @@ class PairComparer:
                 fields.append(_scalar(Field.RESULT, before and before.tree, after and after.tree))
             return fields
         if before_outcome.head is None:
-            return [*fields, *self._values(before, after, lambda _: Field.RESULT)]
+            field_of = _answer_field if one.kind is Kind.MODEL else lambda _: Field.RESULT
+            return [*fields, *self._values(before, after, field_of)]
         return [*fields, *self._values(before, after, _answer_field, "body")]
 
     def _values(

@@ -28,6 +28,7 @@ class Asked(str, enum.Enum):
     MODEL_ANSWERS = "model answers"
     FINISH_REASONS = "finish reasons"
     FINAL_ANSWER = "final answer"
+    EXPECTED = "expected change"  # asked only where somebody says what was to change
 
     def __str__(self) -> str:
         return str(self.value)
@@ -79,7 +80,7 @@ def answer_questions(a: RecordedRun, b: RecordedRun, sides: Sides, placed: Seque
         answers[asked] = _of_kind(asked, kind, fields, sides, changes)
     answers[Asked.INPUT] = _root(Asked.INPUT, sides, changes, lambda field: field.is_request)
     answers[Asked.FINAL_ANSWER] = _root(Asked.FINAL_ANSWER, sides, changes, _ANSWER_FIELDS.__contains__)
-    return [answers[asked] for asked in Asked]
+    return [answers[asked] for asked in Asked if asked in answers]
 
 
 def version_differences(a: Versions, b: Versions) -> list[tuple[str, str, str]]:

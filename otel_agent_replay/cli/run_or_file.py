@@ -1,0 +1,51 @@
+"""A run given on the command line: one of a lake, or an OTLP JSON file that another instrumentation wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from otel_agent_replay.cli.output import remark
+from otel_agent_replay.cli.reading import open_lake
+from otel_agent_replay.errors import ConfigurationError, DamagedRecording
+from otel_agent_replay.model import RecordedRun
+
+if TYPE_CHECKING:
+    from otel_agent_replay.compare import RiskRule
+
+_SUFFIXES = (".json", ".jsonl", ".ndjson", ".otlp", ".gz")
+
+
+def is_file(given: str) -> bool:
+    """Whether it names a file that is there: a path, with `#` and the beginning of a trace id where one needs it."""
+    path = Path(given.partition("#")[0])
+    return path.suffix in _SUFFIXES and path.is_file()
+
+
+def load_run(given: str, lake: Path, *, verbose: bool = False) -> RecordedRun:
+    """Return the run. Raises RunNotFound, DamagedRecording or CannotJudge with what to do."""
+    if is_file(given):
+        from otel_agent_replay.imports.foreign_trace import read_foreign_trace
+
+        path, _, trace = given.partition("#")
+        found = read_foreign_trace(Path(path), trace)
+        for sentence in found.refused:
+            remark(f"note: {sentence}")
+        return found.run
+    stored = open_lake(lake, verbose=verbose)
+    return stored.load(stored.find(given))
+
+
+def read_risk_rules(path: Path | None) -> Sequence[RiskRule]:
+    """Return the rules of a YAML file, none without one. Raises ConfigurationError that names what is wrong."""
+    if path is None:
+        return ()
+    from otel_agent_replay.compare import risk_rules
+    from otel_agent_replay.imports.yaml_text import load_yaml
+
+    try:
+        document = load_yaml(path.read_bytes(), str(path))
+    except DamagedRecording as error:
+        raise ConfigurationError(str(error)) from error
+    return risk_rules(document, str(path))
