@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from importlib import resources
 
 import pytest
 from click.testing import CliRunner
@@ -124,6 +125,13 @@ def test_rules_and_the_expected_change_are_shown(diff, tmp_path):
     assert "it reads patients' files" in done.stdout
     assert "the runs part there" in done.stdout
     assert "it reads patients" in diff(a, b, "--risk-rules", str(rules), "--format", "markdown").stdout
+
+
+def test_the_schema_names_every_key_that_diff_writes(diff):
+    """What `diff --json` prints has exactly the keys of the schema."""
+    document = json.loads(diff(otlp(ROOT, tool("search", 2, 1, 10)), otlp(ROOT), "--json").stdout)
+    schema = json.loads(resources.files("otel_agent_replay.report").joinpath("comparison.schema.json").read_text())
+    assert set(document) == set(schema["properties"])
 
 
 @pytest.mark.real
