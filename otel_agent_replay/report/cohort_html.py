@@ -17,6 +17,7 @@ from otel_agent_replay.report.safe_text import visible
 CASES_SHOWN = 50
 """In the part without script, those that differ first."""
 _PATHS_SHOWN = 12
+_REMARKS = 600  # bytes kept free for what is said about things left out
 
 
 def cohort_html(
@@ -30,11 +31,12 @@ def cohort_html(
     views = {visible(key): pair_view(one) for key, one in (pairs or {}).items()}
     head, plain = _head(document), _plain(document)
     title = visible(f"{document['verdict']}: {document['lanes']['a']} and {document['lanes']['b']}")
-    room = limit - len(html_page.page(title, head, plain, _data(document, {})).encode()) - 500
-    fit_values(list(views.values()), room)
+    room = limit - len(html_page.page(title, head, plain, "").encode()) - _REMARKS
     kept = dict(views)
-    while kept and len(html_page.packed({"views": kept})) > room:
+    packed = fit_values(list(kept.values()), room, lambda: html_page.packed(_data(document, kept)))
+    while kept and len(packed) > room:
         kept = dict(list(kept.items())[: len(kept) * 2 // 3])
+        packed = html_page.packed(_data(document, kept))
     differing = sum(case["differs"] for case in document["cases"])
     told = [f"{len(kept)} of the {differing} cases that differ open their aligned pair in this file."]
     values = sum(view["left_out"]["values"] for view in kept.values())
@@ -42,7 +44,7 @@ def cohort_html(
         told.append(f"{values} values are left out for its size: each shows its digest and size where it was.")
     plain += "".join(f"\n<p>{text(sentence)}</p>" for sentence in told)
     head += "".join(f'\n<p class="facts">{text(sentence)}</p>' for sentence in told)
-    return html_page.page(title, head, plain, _data(document, kept))
+    return html_page.page(title, head, plain, packed)
 
 
 def _data(document: Mapping[str, Any], views: Mapping[str, Any]) -> dict[str, Any]:

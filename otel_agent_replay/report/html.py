@@ -7,7 +7,7 @@ the rest is data that `web/` draws. `html_page` owns the file's form, `pair_view
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from otel_agent_replay.report import html_page
@@ -34,35 +34,42 @@ def comparison_html(document: Mapping[str, Any], *, limit: int = SIZE_LIMIT) -> 
     The departure's values are kept first. Rows are never left out.
     """
     view = pair_view(document)
-    title = f"{document['verdict']}: {document['a']['agent']}"
+    title = visible(f"{document['verdict']}: {document['a']['agent']}")
     head, plain = pair_head(document), pair_plain(document)
-    frame = len(html_page.page(visible(title), head, plain, {}).encode())
-    fit_values([view], limit - frame)
+    frame = len(html_page.page(title, head, plain, "").encode())
+    data = fit_values([view], limit - frame, lambda: html_page.packed({"kind": "comparison", "pair": view}))
     if view["left_out"]["values"]:
         plain += f"\n<p>{text(view['left_out']['told'])}</p>"
-    return html_page.page(visible(title), head, plain, {"kind": "comparison", "pair": view})
+    return html_page.page(title, head, plain, data)
 
 
-def fit_values(views: Sequence[dict[str, Any]], room: int) -> None:
-    """Leave values out of `views`, the last first, until their data take at most `room` bytes or none is long."""
+def fit_values(views: Sequence[dict[str, Any]], room: int, pack: Callable[[], str]) -> str:
+    """Leave values out of `views`, the last first, until what `pack` makes of them takes at most `room` characters.
+
+    Returns what `pack` made; it takes more than `room` when no long value is left.
+    """
+    packed = pack()
+    if len(packed) <= room:
+        return packed
     every = [(view, found, number) for view in views for found, number in places_of(view)]
     places = [(view, found, number) for view, found, number in every if is_long(found[number])]
     kept = len(places)
-    whole = [found[number] for _, found, number in places]
-    while kept and len(html_page.packed({"views": views})) > room:
-        over = len(html_page.packed({"views": views})) / max(room, 1)
-        fewer = min(kept - 1, int(kept / min(over, 2.0)))
-        for place in range(fewer, kept):
-            view, found, number = places[place]
-            found[number] = left_out_place(whole[place])
+    while kept and len(packed) > room:
+        fewer = min(kept - 1, int(kept / min(len(packed) / max(room, 1), 2.0)))
+        for view, found, number in places[fewer:kept]:
+            found[number] = left_out_place(found[number])
             view["left_out"]["values"] += 1
         kept = fewer
-    for view in views:
-        if count := view["left_out"]["values"]:
-            noun = "value is" if count == 1 else "values are"
-            view["left_out"]["told"] = (
-                f"{count} {noun} left out of this file for its size: each shows its digest and size where it was."
-            )
+        for view in views:
+            view["left_out"]["told"] = _left_out_text(view["left_out"]["values"])
+        packed = pack()
+    return packed
+
+
+def _left_out_text(count: int) -> str:
+    noun = "value is" if count == 1 else "values are"
+    told = f"{count} {noun} left out of this file for its size: each shows its digest and size where it was."
+    return told if count else ""
 
 
 def pair_head(document: Mapping[str, Any]) -> str:

@@ -26,8 +26,11 @@ _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+)\.js";$', re.MULTIL
 _EXPORT = re.compile(r"^export (class|function|const) (\w+)", re.MULTILINE)
 
 
-def page(title: str, head: str, plain: str, data: Mapping[str, Any]) -> str:
-    """Return the file. `head` and `plain` are HTML, escaped already: the part for everyone, and that without script."""
+def page(title: str, head: str, plain: str, data: str) -> str:
+    """Return the file. `head` and `plain` are HTML, escaped already: the part for everyone, and that without script.
+
+    `data` is what `packed` gave.
+    """
     style, script = stylesheet(), classic_script()
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
@@ -54,7 +57,7 @@ def page(title: str, head: str, plain: str, data: Mapping[str, Any]) -> str:
 {plain}
 </div>
 </main>
-<script type="application/vnd.agent-replay.report" id="report-data" data-format="{DATA_FORMAT}">{packed(data)}</script>
+<script type="application/vnd.agent-replay.report" id="report-data" data-format="{DATA_FORMAT}">{data}</script>
 </body>
 </html>
 """
@@ -63,7 +66,7 @@ def page(title: str, head: str, plain: str, data: Mapping[str, Any]) -> str:
 def packed(data: Mapping[str, Any]) -> str:
     """Return data as an HTML report keeps them: JSON with its format, deflated, in base64."""
     text = json.dumps({"format": DATA_FORMAT, **data}, ensure_ascii=True, separators=(",", ":"))
-    return b64encode(zlib.compress(text.encode("ascii"), 9)).decode("ascii")
+    return b64encode(zlib.compress(text.encode("ascii"), 6)).decode("ascii")
 
 
 def read_data(report: str) -> dict[str, Any]:
