@@ -47,9 +47,9 @@ _what = _options(
                  help="Column or SQL expression over `runs` whose equal values make a case (default: the same input)."),
     click.option("--lake-b", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
                  help="Folder of side B's lake, where that is another."),
-    click.option("--cohort", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    click.option("--cohort", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help="A cohort file; with --replays."),
-    click.option("--replays", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+    click.option("--replays", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
                  help="Lake of the cohort's re-runs, lanes baseline and candidate."),
 )  # fmt: skip
 _how = _options(
@@ -88,6 +88,8 @@ def compare(
         raise click.UsageError("--a and --b go together: each is a condition over the runs of its side")
     if lanes and (given["cohort"] is None or given["replays"] is None):
         raise click.UsageError("--cohort and --replays go together: the observed runs, and the lake of their re-runs")
+    if lanes and not given["replays"].is_dir():
+        raise click.UsageError(f"--replays {given['replays']}: there is no such lake; `agent-replay rerun` makes it")
     open_lake(lake, verbose=verbose)
     lake_b = given["replays"] or given["lake_b"] or lake
     if lake_b != lake:

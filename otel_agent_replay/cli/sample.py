@@ -19,11 +19,11 @@ _SHOWN = 20
 _EPILOG = """\b
 Each run is drawn with its weight (how many it stands for); every stratum has one at least, where N allows, and what is
 too rare for one each is drawn from together. The same seed draws the same runs.
+Exit codes: 0 drawn, 2 usage (no run meets the condition, among others).
 
 \b
 Example:
   agent-replay sample --where "agent = 'support' AND NOT replay" --n 200 --stratify tool_path,status --out cohort.jsonl
-  agent-replay rerun --cohort cohort.jsonl --baseline --candidate model=gpt-5-mini -- python agent.py
 """
 
 

@@ -243,6 +243,8 @@ def test_processes_change_no_result(tmp_path):
         ["0198c2", "0198d7", "--a", "true", "--b", "true"],
         ["--a", "colour = 1", "--b", "true"],
         ["--a", "true", "--b", "true", "--pair-by", "colour"],
+        ["--cohort", "absent.jsonl", "--replays", "."],
+        ["--cohort", "absent.jsonl", "--replays", "absent"],
     ],
 )
 def test_what_cannot_be_compared_is_a_usage_error(tmp_path, arguments):
