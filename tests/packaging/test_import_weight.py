@@ -25,7 +25,12 @@ HEAVY = (
 
 @pytest.mark.parametrize(
     "statement",
-    ["import otel_agent_replay", "import otel_agent_replay.instrumentor", "import otel_agent_replay.testing"],
+    [
+        "import otel_agent_replay",
+        "import otel_agent_replay.instrumentor",
+        "import otel_agent_replay.testing",
+        "import otel_agent_replay.pytest_plugin.hooks",
+    ],
 )
 def test_importing_loads_no_heavy_package(statement: str) -> None:
     """Importing the public API or the entry point loads no storage, client or command-line library."""

@@ -101,7 +101,7 @@ def test_the_wheel_holds_nothing_else(names):
 
 
 def test_the_wheel_names_its_seats(wheel, names):
-    """The command, the instrumentor and the exporter are its entry points, and each leads to something."""
+    """The command, the instrumentor, the exporter and the pytest plugin are its entry points, and each leads to something."""
     (place,) = (name for name in names if name.endswith(".dist-info/entry_points.txt"))
     parser = configparser.ConfigParser()
     with zipfile.ZipFile(wheel) as archive:
@@ -111,6 +111,7 @@ def test_the_wheel_names_its_seats(wheel, names):
         "console_scripts": {"agent-replay": "otel_agent_replay.cli.main:main"},
         "opentelemetry_instrumentor": {"agent_replay": "otel_agent_replay.instrumentor:AgentReplayInstrumentor"},
         "opentelemetry_traces_exporter": {"agent_replay": "otel_agent_replay.export.exporter:LakeSpanExporter"},
+        "pytest11": {"agent_replay": "otel_agent_replay.pytest_plugin.hooks"},
     }
     for target in (target for group in found.values() for target in group.values()):
         assert target.partition(":")[0].replace(".", "/") + ".py" in names
