@@ -40,6 +40,7 @@ CHECKPOINT_RESUMABLE: Final = "agent_replay.checkpoint.resumable"  # as declared
 CHECKPOINT_UNSAFE_REASONS: Final = "agent_replay.checkpoint.unsafe_reasons"  # why not: declared, or in flight
 CHECKPOINT_BUDGET: Final = "agent_replay.checkpoint.budget"  # JSON: what the run may use: steps, tokens, ...
 STATES_LEFT_OUT: Final = "agent_replay.run.states_left_out"  # true: its checkpoint states are kept by digest only
+CALLER_STRAND: Final = "agent_replay.run.caller_strand"  # thread of control that began it, in its caller's run
 FLAGGED: Final = "agent_replay.flagged"  # true: the agent marked the run as one to look at
 FLAG_REASONS: Final = "agent_replay.flag_reasons"  # why, one text a flag
 CAPTURE: Final = "agent_replay.capture"  # digest, redacted, full: what was declared of this tool or retriever

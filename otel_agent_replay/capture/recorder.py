@@ -104,6 +104,7 @@ class Recorder:
         self.wants_facts = level is CaptureLevel.DIGEST
         self.versions: dict[str, str] = {}
         self.flags: list[str] = []
+        self.caller_strand = ""
         marks: dict[str, Any] = {semconv.RUN_ID: run_id.hex()}
         if replay:
             marks.update({semconv.REPLAY: True, semconv.RUN_MODE: mode})

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from otel_agent_replay import semconv
-from otel_agent_replay.boundary.crossing import Counters, Place, current
+from otel_agent_replay.boundary.crossing import Counters, Place, current, strand_label
 from otel_agent_replay.boundary.effects import Effects, Keys
 from otel_agent_replay.boundary.failures import recorded_failure
 from otel_agent_replay.boundary.http_exchange import finish_abandoned
@@ -196,6 +196,7 @@ class RecordingRuns:
         )
         if isinstance(recorder, ContinuedRecorder) and continuation is not None:
             recorder.continuation = continuation
+        recorder.caller_strand = _calling_strand()
         recorder.attach_root(root, new_span_id() if live is None else live.span_id, live)
         if continuation is None and self._effects is not None and not mode.is_replay:
             effects = self._effects(run_id, request.agent, False)
@@ -327,6 +328,8 @@ class RecordingRuns:
         marks = {**session.marks, **flag_attributes(recorder.flags)}
         if self._states.leaves_out(session.run_id, status, flagged=bool(recorder.flags)):
             marks[semconv.STATES_LEFT_OUT] = True
+        if recorder.caller_strand:
+            marks[semconv.CALLER_STRAND] = recorder.caller_strand
         ended.attributes.extend(convert.attributes_to_wire(marks))
         ended.versions.extend(wire.Version(name=name, value=value) for name, value in _learnt(recorder).items())
         ended.coverage.extend(convert.coverage_to_wire(entry) for entry in self._coverage())
@@ -346,6 +349,15 @@ def _calling_run() -> tuple[bytes, bytes] | None:
     if here is None or here[0].closed or not isinstance(here[0].observer, Recorder) or here[1].span is None:
         return None
     return here[0].observer.trace_id, here[1].span.span_id
+
+
+def _calling_strand() -> str:
+    """Return the thread of control of the run whose code calls this one's agent; "" for its first one, and for none.
+
+    Two threads may call one agent with equal inputs: a replay gives each its own run.
+    """
+    here = current.get()
+    return "" if here is None or here[0].closed else strand_label()
 
 
 def _redacted(request: RunRequest, redaction: Redaction) -> RunRequest:

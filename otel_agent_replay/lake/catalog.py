@@ -136,17 +136,25 @@ class Lake:
             return found.pop()
         raise RunNotFound(text, sorted(run_id.hex() for run_id in found))
 
-    def between(self, column: str, lowest: bytes, highest: bytes, *, first_ms: int | None = None) -> set[bytes]:
+    def between(
+        self,
+        column: str,
+        lowest: bytes,
+        highest: bytes,
+        *,
+        first_ms: int | None = None,
+        last_ms: int | None = None,
+    ) -> set[bytes]:
         """Return the ids of the runs whose `column` (run_id or trace_id) lies in [lowest, highest].
 
-        Of trace ids, with `first_ms`, only those of runs that began in its hour or later.
+        Of trace ids, with `first_ms` or `last_ms`, only those of runs that began in its hour or later, or earlier.
         """
         if column == "run_id":
             if lowest == highest:
                 return {lowest} if self.has(lowest) else set()
             files = all_files(self.root, SPANS, first_ms=run_started_ms(lowest), last_ms=run_started_ms(highest))
         else:
-            files = all_files(self.root, SPANS, first_ms=first_ms)
+            files = all_files(self.root, SPANS, first_ms=first_ms, last_ms=last_ms)
         return {run_id for file in files for run_id in _roots_between(file, column, lowest, highest)}
 
     def forks_in(self, partition: Partition) -> dict[bytes, bytes]:

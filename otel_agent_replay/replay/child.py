@@ -7,12 +7,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from otel_agent_replay.boundary.environment import PLACEHOLDER
+from otel_agent_replay.boundary.runs import RunRequest
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import CannotJudge
+from otel_agent_replay.lake.whole_run import in_order_of_begin
 from otel_agent_replay.model import Payload, RecordedRun
+from otel_agent_replay.replay.inner_runs import is_inside
 from otel_agent_replay.replay.limits import Limits, LimitWatch
 from otel_agent_replay.replay.runs import Closer, Opener, ReplayRuns
 from otel_agent_replay.replay.shuffled import shuffle_scheduling
@@ -21,6 +24,9 @@ from otel_agent_replay.replay.stopped import say_shortly
 from otel_agent_replay.replay.tape import Tape
 from otel_agent_replay.replay.verdict import ReplayVerdict, losses_told
 from otel_agent_replay.replay.walls import Walls, WallSettings
+
+if TYPE_CHECKING:
+    from otel_agent_replay.lake.catalog import Lake
 
 ENTRY_MODULE = "otel_agent_replay.replay.entry"
 _MOST_SIBLINGS = 500
@@ -57,6 +63,9 @@ class Recording(Protocol):
     def close(self) -> Closer:
         """What closes it."""
 
+    def input_of(self, request: RunRequest) -> Payload | None:
+        """Return a run's input as it is recorded."""
+
 
 def activate(settings: ReplaySettings, recording: Recording) -> ReplayRuns:
     """Make this process a replay of `settings.run`: load the tapes, put up the walls, return the run factory.
@@ -79,6 +88,7 @@ def activate(settings: ReplaySettings, recording: Recording) -> ReplayRuns:
         target=target.run.run_id,
         opener=recording.open,
         closer=_noting(recording.close, watch),
+        input_of=recording.input_of,
         volatile=settings.volatile,
         starting=walls.forbid_exec,
         judged=reporter.write,
@@ -109,7 +119,7 @@ def _recordings(settings: ReplaySettings) -> tuple[list[RecordedRun], RecordedRu
     run_id = lake.find(settings.run)
     target = lake.load(run_id)
     if ENTRY_MODULE in sys.orig_argv:
-        return [target], target
+        return _with_inner(lake, target), target
     siblings: Sequence[bytes] = lake.siblings(run_id)
     if len(siblings) > _MOST_SIBLINGS:
         raise CannotJudge(
@@ -117,6 +127,17 @@ def _recordings(settings: ReplaySettings) -> tuple[list[RecordedRun], RecordedRu
             "its command. Replay the run alone with --entry pkg.mod:func"
         )
     return [target if one == run_id else lake.load(one) for one in siblings], target
+
+
+def _with_inner(lake: Lake, target: RecordedRun) -> list[RecordedRun]:
+    """Return a run, then those that agents called by its own code made, in order."""
+    run = target.run
+    last_ms = run.ended_ns // 1_000_000 if run.ended_ns else None
+    found: set[bytes] = set()
+    for trace in {run.trace_id, *(attempt.trace_id for attempt in target.attempts)} - {b""}:
+        found |= lake.between("trace_id", trace, trace, first_ms=run.started_ns // 1_000_000, last_ms=last_ms)
+    others = [lake.load(one) for one in found - {run.run_id}]
+    return [target, *in_order_of_begin(one for one in others if is_inside(one, target))]
 
 
 def restore_client_environment(target: RecordedRun, *, keeps: bool = False) -> None:

@@ -48,7 +48,7 @@ class End:
 def judge(tape: Tape, playback: Playback, end: End) -> ReplayVerdict:
     """Return the verdict on one finished run."""
     left = list(tape.left())
-    input_same, input_differences = _compared(tape, _recorded_input(tape), end.given)
+    input_same, input_differences = compared_values(tape, recorded_input(tape), end.given)
     output_same, output_differences = (None, ()) if end.interrupt is not None else _outputs(tape, end)
     status, reason, departure = _status(tape, end, left_count=len(left))
     if status is VerdictStatus.SAME and end.interrupt is None:
@@ -81,7 +81,7 @@ def judge(tape: Tape, playback: Playback, end: End) -> ReplayVerdict:
         input_differences=input_differences,
         output_same=output_same,
         output_differences=output_differences,
-        order_not_imposed=tuple(playback.order.not_imposed),
+        order_not_imposed=playback.order.not_imposed_on(tape),
         canonical_matches=tuple(playback.canonical_matches),
         volatile=playback.volatile.paths,
         losses=losses_told(tape.losses),
@@ -119,7 +119,8 @@ def _never_asked(playback: Playback) -> Departure:
     )
 
 
-def _recorded_input(tape: Tape) -> Payload | None:
+def recorded_input(tape: Tape) -> Payload | None:
+    """Return the input that the run had, None where it is not on record."""
     call = None if tape.root is None else tape.root.call
     return None if call is None else call.request
 
@@ -130,7 +131,7 @@ def _outputs(tape: Tape, end: End) -> tuple[bool | None, tuple[str, ...]]:
         return None, ()
     if outcome.failure is not None or end.failure is not None:
         return _failures(outcome.failure, end.failure)
-    same, differences = _compared(tape, outcome.result, end.output)
+    same, differences = compared_values(tape, outcome.result, end.output)
     return (None, ()) if same is False and not outcome.round_trips else (same, differences)
 
 
@@ -145,7 +146,7 @@ def _failures(recorded: Failure | None, came: Failure | None) -> tuple[bool, tup
     return False, (f"error: {told[0]!r} -> {told[1]!r}",)
 
 
-def _compared(tape: Tape, recorded: Payload | None, came: Payload | None) -> tuple[bool | None, tuple[str, ...]]:
+def compared_values(tape: Tape, recorded: Payload | None, came: Payload | None) -> tuple[bool | None, tuple[str, ...]]:
     """Return whether two typed values are the same, None where that cannot be told, and the differences."""
     if recorded is None and came is None:
         return True, ()

@@ -6,7 +6,8 @@ has been taken. Between two ends of different tasks or threads the consumer of t
 (`quiet`). Code that crosses one call at a time pays an uncontended lock and nothing more.
 
 A wait that can make no progress is let go: at once when nothing else can run, else after as long as the
-recording took at that place plus a grace; `not_imposed` holds the steps. This module serves nothing and
+recording took at that place plus a grace; `not_imposed` holds the steps. Runs that lie in one another share one
+order: an agent that goes by which of its agents was done first must see the same one. This module serves nothing and
 compares nothing.
 """
 
@@ -16,10 +17,13 @@ import asyncio
 import threading
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from operator import attrgetter
+from typing import NamedTuple
 
 from otel_agent_replay.replay.quiet import loop_is_idle, quiet_loop, quiet_threads, threads_are_alone
-from otel_agent_replay.replay.tape import Entry, ThreadEnd
+from otel_agent_replay.replay.tape import Entry, Tape, ThreadEnd
 
 Ending = Entry | ThreadEnd
 
@@ -27,6 +31,7 @@ _monotonic = time.monotonic  # bound at import: our own clock reads are never re
 _running_loop = asyncio._get_running_loop
 _current_task = asyncio.current_task
 _ident = threading.get_ident
+_sequence_of = attrgetter("sequence")
 
 _GRACE = 0.25  # seconds beyond the recorded time before a turn counts as never coming
 _LONGEST_WAIT = 60.0  # seconds, whatever the recording took
@@ -34,47 +39,59 @@ _FRONT_TICK = 0.005
 _BACK_TICK = 0.1
 
 
-class CompletionOrder:
-    """The turns of one run. Thread-safe; tasks of any event loop and plain threads may wait side by side.
+class _At(NamedTuple):
+    """One turn: a begin or an end, numbered in the order of its run; `tape` is its tape's place among the tapes."""
 
-    `numbers` gives every sequence number that the recording uses, sorted: the others are turns of an event loop.
-    `thread_ends` have turns too: which of two threads was done first does not follow from whose call ended first.
+    sequence: int
+    ending: Ending
+    is_end: bool
+    tape: int
+
+
+class CompletionOrder:
+    """The turns of one run, or of several that lie in one another. Thread-safe.
+
+    Tasks of any event loop and plain threads may wait side by side. The ends of threads have turns too: which of two
+    threads was done first does not follow from whose call ended first. Within a tape its own numbers count, between
+    tapes the recorded times.
     """
 
-    def __init__(
-        self,
-        entries: Sequence[Entry],
-        numbers: Callable[[], Sequence[int]] = list,
-        thread_ends: Iterable[ThreadEnd] = (),
-    ) -> None:
-        turns: list[tuple[int, Ending, bool]] = [(end.sequence, end, True) for end in thread_ends]
-        for crossing in entries:
-            if not crossing.below:
-                turns.append((crossing.node.sequence, crossing, False))
-                if crossing.node.end_sequence:
-                    turns.append((crossing.node.end_sequence, crossing, True))
-        turns.sort(key=lambda turn: turn[0])
+    def __init__(self, tapes: Sequence[Tape]) -> None:
+        self._tapes = tapes
+        turns = _turns_of(tapes)
         self._turns = turns
         self._taken = bytearray(len(turns) + 2)  # one more for what never ended, and one that is never taken
-        for number, (_, entry, is_end) in enumerate(turns):
+        for number, (_, entry, is_end, _) in enumerate(turns):
             if is_end:
                 entry.end_turn = number
             else:
                 entry.begin_turn = number
-        for crossing in entries:
-            if crossing.end_turn < 0 and not crossing.below:  # it never ended: after everything else
-                crossing.end_turn = len(turns)
+        for tape in tapes:
+            for crossing in tape.entries:
+                if crossing.end_turn < 0 and not crossing.below:  # it never ended: after everything else
+                    crossing.end_turn = len(turns)
         self._head = 0  # the first turn not taken
         self._marks = 0  # how many turns were taken, in whatever order
         self._last_ender: tuple[int, object] | None = None
         self._last_ended: Ending | None = None
-        self._numbers = numbers
         self._lock = threading.Lock()
         self._acquire, self._release = self._lock.acquire, self._lock.release  # a third of what `with` costs
         self._waiters: dict[int, list[tuple[Ending, Callable[[], None]]]] = {}
         self._held: set[Ending] = set()
         self._opened_up = False
-        self.not_imposed: list[int] = []
+        self._were_let_go: list[Ending] = []
+
+    @property
+    def not_imposed(self) -> list[int]:
+        """The steps whose recorded order was let go, of whatever run."""
+        return [entry.step for entry in self._were_let_go]
+
+    def not_imposed_on(self, tape: Tape) -> tuple[int, ...]:
+        """Return the steps of one tape whose recorded order was let go."""
+        if not self._were_let_go:
+            return ()
+        own = {id(entry) for entry in (*tape.entries, *tape.thread_ends.values())}
+        return tuple(entry.step for entry in self._were_let_go if id(entry) in own)
 
     # --- what playback tells ---
 
@@ -173,18 +190,26 @@ class CompletionOrder:
         first task must have run before the second is done, although no other thread ended in between.
         """
         last = self._last_ended
-        return last is None or _strand(last) == _strand(entry)
+        return last is None or (_strand(last) == _strand(entry) and self._tape_of(last) == self._tape_of(entry))
+
+    def _tape_of(self, entry: Ending) -> int:
+        """Return the place of the tape that an entry lies on among the tapes; one that never ended lies anywhere."""
+        turn = entry.end_turn if len(self._tapes) > 1 else -1
+        return self._turns[turn].tape if 0 <= turn < len(self._turns) else 0
 
     def _ended_together(self, entry: Ending) -> bool:
         """Whether this end and the one before it fell into one turn of the recorded loop, or the turn after.
 
-        Then no consumer of the first had run yet. A recording without any gap did not count turns.
+        Then no consumer of the first had run yet. A recording without any gap did not count turns, and the turns
+        between the ends of two runs were not counted.
         """
-        before = next((turn for turn in range(entry.end_turn - 1, -1, -1) if self._turns[turn][2]), None)
-        numbers = self._numbers()
-        if before is None or entry.end_turn >= len(self._turns) or not numbers or len(numbers) >= numbers[-1]:
+        before = next((turn for turn in range(entry.end_turn - 1, -1, -1) if self._turns[turn].is_end), None)
+        if before is None or entry.end_turn >= len(self._turns):
             return False
-        first, second = self._turns[before][0], self._turns[entry.end_turn][0]
+        (first, _, _, tape), (second, _, _, own) = self._turns[before], self._turns[entry.end_turn]
+        numbers = self._tapes[own].numbers()
+        if tape != own or not numbers or len(numbers) >= numbers[-1]:
+            return False
         used = bisect_left(numbers, second) - bisect_right(numbers, first)
         return second - first - 1 - used <= 1
 
@@ -207,7 +232,7 @@ class CompletionOrder:
         """Whether `entry` is let go when nothing moves: it is the held call that is due, else the first waiter."""
         with self._lock:
             head = self._head
-            due = self._turns[head][1] if head < len(self._turns) else None
+            due = self._turns[head].ending if head < len(self._turns) else None
             if due is not None and due in self._held:
                 return due is entry
             return not self._waiters or entry.end_turn <= min(self._waiters)
@@ -231,7 +256,7 @@ class CompletionOrder:
         with self._lock:
             for turn in range(self._head, entry.end_turn):
                 self._taken[turn] = 1
-            self.not_imposed.append(entry.step)
+            self._were_let_go.append(entry)
         self._take_again()
 
     def _take_again(self) -> None:
@@ -341,7 +366,23 @@ def _strand(ending: Ending) -> str:
     return ending.strand if isinstance(ending, ThreadEnd) else ending.node.strand
 
 
-def _recorded_ns(turn: tuple[int, Ending, bool]) -> int:
-    _, entry, is_end = turn
-    begin, end = entry.span
-    return (end or begin) if is_end else begin
+def _recorded_ns(turn: _At) -> int:
+    begin, end = turn.ending.span
+    return (end or begin) if turn.is_end else begin
+
+
+def _turns_of(tapes: Sequence[Tape]) -> list[_At]:
+    turns: list[_At] = []
+    times: list[int] = []
+    for place, tape in enumerate(tapes):
+        own = [_At(end.sequence, end, True, place) for end in tape.thread_ends.values()]
+        for crossing in tape.entries:
+            if not crossing.below:
+                own.append(_At(crossing.node.sequence, crossing, False, place))
+                if crossing.node.end_sequence:
+                    own.append(_At(crossing.node.end_sequence, crossing, True, place))
+        own.sort(key=_sequence_of)
+        turns += own
+        if len(tapes) > 1:  # a clock may have been set back: a run's own numbers know better
+            times += accumulate(map(_recorded_ns, own), max)
+    return [turns[number] for number in sorted(range(len(turns)), key=times.__getitem__)] if times else turns

@@ -69,12 +69,15 @@ class TapeAnswer:
 
 
 class Playback:
-    """Answers one run from its tape. `volatile` are the JSON paths whose values may differ."""
+    """Answers one run from its tape. `volatile` are the JSON paths whose values may differ.
 
-    def __init__(self, tape: Tape, *, volatile: Sequence[str] = ()) -> None:
+    `order` is the one that it shares with runs that it lies in or that lie in it; None: it has its own.
+    """
+
+    def __init__(self, tape: Tape, *, volatile: Sequence[str] = (), order: CompletionOrder | None = None) -> None:
         self.tape = tape
         self.volatile = matching.Volatile(volatile)
-        self.order = CompletionOrder(tape.entries, tape.numbers, tape.thread_ends.values())
+        self.order = order or CompletionOrder([tape])
         self.interrupt: ReplayInterrupt | None = None
         self.canonical_matches: list[int] = []
 

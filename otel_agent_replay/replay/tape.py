@@ -291,11 +291,11 @@ class Tape:
         if self._relaxed is None:
             relaxed: dict[tuple[Path, Kind, str, bytes], list[Entry]] = {}
             for entry in self.entries:
-                place = _unnumbered(entry.node.path[:-1])
+                place = unnumbered(entry.node.path[:-1])
                 made = entry.call
                 relaxed.setdefault((place, made.kind, made.name, made.asked_digest), []).append(entry)
             self._relaxed = relaxed
-        found = self._relaxed.get((_unnumbered(parent), call.kind, call.name, call.digest), ())
+        found = self._relaxed.get((unnumbered(parent), call.kind, call.name, call.digest), ())
         return next((entry for entry in found if self.claim(entry)), None)
 
     def alike(self, parent: Path, kind: Kind, name: str) -> Iterator[Entry]:
@@ -463,7 +463,7 @@ def _wanted_for(entry: Entry | None, what: str) -> str:
     return f"{what} of the run" if entry is None else f"{what} of step {entry.node.step}"
 
 
-def _unnumbered(path: Path) -> Path:
+def unnumbered(path: Path) -> Path:
     """Return a path without the numbers of its scopes among their like."""
     return tuple(_NUMBER.sub("", part) if part.startswith(_SCOPE) else part for part in path)
 
