@@ -86,7 +86,7 @@ _how = _options(
     click.option("--allow-write", multiple=True, type=click.Path(exists=True), metavar="DIR", help="Writable folder."),
     click.option("--volatile", multiple=True, metavar="PATH", help="A JSON path of requests that is not compared."),
     click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="cpu=SECONDS, memory=MIB or files=NUMBER."),
-    click.option("--env-file", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    click.option("--env-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help="Variables (KEY=VALUE lines) of the trials' own identity, a model key; never stored."),
     click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
                  help="Kill a trial after this long."),
@@ -101,7 +101,7 @@ _how = _options(
 @_reports
 @_how
 @json_option
-@click.argument("cases", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.argument("cases", nargs=-1, required=True, type=click.Path(path_type=Path))
 def gate(cases: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     """Try every case with today's code and say whether it may ship."""
     from otel_agent_replay.cli import gating
@@ -110,6 +110,9 @@ def gate(cases: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     options = gating.options_of(given, read=_text_of)
     if given["yes"] and not given["update"]:
         raise click.UsageError("--yes belongs to --update")
+    for path in cases:
+        if not path.exists():
+            raise click.UsageError(f"there is no {str(path)!r}: CASES are case folders, or folders of them")
     with tempfile.TemporaryDirectory(prefix="agent-replay-gate-", ignore_cleanup_errors=True) as scratch:
         work = gating.work_in(given["into"] or Path(scratch))
         prepared = gating.prepare(cases, options, work, told=remark)

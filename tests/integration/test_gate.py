@@ -224,6 +224,35 @@ def test_an_empty_gate_fails(tmp_path):
     assert (told.exit_code, told.stdout.strip()) == (1, "May not ship: there is no case.")
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nowhere", "--entry", "a:b"),
+        (".", "--entry", "a:b", "--yes"),
+        (".", "--entry", "a:b", "--", "python", "a.py"),
+        (".", "--candidate", "model=new,base_url=http://127.0.0.1:1/v1"),  # a fork asks where the recording asked
+        (".", "--candidate", "model=new,key_env=NO_SUCH_KEY", "--mode", "rerun"),
+        (".", "--limit", "cpu=many"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_usage_error(tmp_path, monkeypatch, arguments):
+    """Exit code 2, before any case is opened, with what is wrong on standard error."""
+    monkeypatch.chdir(tmp_path)
+    told = cli("gate", *arguments)
+    assert told.exit_code == 2, told.output
+    assert told.stderr.startswith("error[")
+
+
+def test_a_case_without_an_entry_says_so(shop):
+    """Where nobody says what to run, that is a usage error that names the case."""
+    for case in shop.cases.iterdir():
+        shop.write(case, lambda content: content.pop("entry", None))
+        assert cli("case", "seal", case).exit_code == 0
+    told = cli("gate", shop.cases)
+    assert told.exit_code == 2
+    assert "lost-order" in told.stderr and "--entry" in told.stderr
+
+
 def test_the_recorded_command_can_be_started_instead(shop):
     """Behind `--` stands a command; the n-th run of its process is the n-th on record."""
     shop.code(CALM)

@@ -101,7 +101,7 @@ def test_the_wheel_holds_nothing_else(names):
 
 
 def test_the_wheel_names_its_seats(wheel, names):
-    """The command, the instrumentor, the exporter and the pytest plugin are its entry points, and each leads to something."""
+    """Command, instrumentor, exporter and pytest plugin are its entry points, and each leads to something."""
     (place,) = (name for name in names if name.endswith(".dist-info/entry_points.txt"))
     parser = configparser.ConfigParser()
     with zipfile.ZipFile(wheel) as archive:
