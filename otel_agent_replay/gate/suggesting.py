@@ -43,6 +43,8 @@ class Suggestion:
 
 def suggest(bad: RecordedRun, good: Sequence[RecordedRun]) -> list[Suggestion]:
     """Return what tells the bad run from the good ones, the most telling first; [] where nothing does."""
+    if not good:
+        return []  # of no run everything holds
     facts = [RunFacts.of(run) for run in good]
     found: dict[bytes, Suggestion] = {}
     for about, content in _candidates(RunFacts.of(bad), facts):

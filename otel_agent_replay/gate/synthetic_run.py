@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from otel_agent_replay.boundary.http_coding import CodingError, codings_of, decoded_body, masked
 from otel_agent_replay.errors import CannotJudge
-from otel_agent_replay.gate.synthetic_values import KnownValues
+from otel_agent_replay.gate.synthetic_values import KnownValues, folded_texts
 from otel_agent_replay.model import (
     Call,
     Failure,
@@ -187,7 +187,10 @@ class _Replacing:
                     f"step {node.step} ({node.kind} {node.name}) holds bytes that cannot be looked into ({error}): "
                     "install the package of that coding, or keep the run with --no-redact"
                 ) from error
-            if any(self._values.holds(said.text) for said in texts_of(plain, payload.media_type)):
+            texts = [said.text for said in texts_of(plain, payload.media_type)]
+            if node.outcome is not None and payload is node.outcome.result:
+                texts += folded_texts(node, data)
+            if any(map(self._values.holds, texts)):
                 raise CannotJudge(
                     f"step {node.step} ({node.kind} {node.name}) holds personal data that cannot be replaced in its "
                     "place: keep it with --no-redact"

@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from otel_agent_replay import semconv
 from otel_agent_replay.boundary.http_coding import CodingError, decoded_body
 from otel_agent_replay.model import Kind, Node, Payload, RecordedRun
 from otel_agent_replay.payload.body_texts import Said, texts_of
 from otel_agent_replay.payload.personal import PersonalData, Replacement
-from otel_agent_replay.payload.synthetic import TEXT, SyntheticValues
+from otel_agent_replay.payload.synthetic import TEXT, SyntheticValues, plain_of
+from otel_agent_replay.protocols import PROTOCOLS
+from otel_agent_replay.protocols.recognise_answer import recognise_answer
 
 _Headers = Sequence[tuple[str, str]]
 _SHOWN = 2
@@ -33,6 +36,7 @@ class KnownValues:
         self._own_too = own
         self._values: dict[str, str] = {}
         self._own: dict[str, str] = {}
+        self._known: set[tuple[str, str]] = set()
         self._replacement: Replacement | None = None
 
     def learn(self, recorded: RecordedRun) -> None:
@@ -41,8 +45,10 @@ class KnownValues:
         said_by_code: list[str] = []
         for incoming, said in _in_order(recorded):
             for value, sort in self._personal.found(said):
-                if value in self._values or value in self._own:
+                known = sort, plain_of(value, sort)
+                if known in self._known:
                     continue
+                self._known.add(known)
                 own = not incoming or (sort == TEXT and _says(said_by_code, value))
                 if own:
                     self._own[value] = sort
@@ -126,6 +132,25 @@ def _answered(node: Node, recorded: RecordedRun) -> Iterator[Said]:
     yield from (Said(name, value) for name, value in headers)
     if outcome.result is not None:
         yield from _said(outcome.result, headers, recorded)
+        data = outcome.result.data if outcome.result.data is not None else recorded.payload(outcome.result.digest)
+        yield from (Said("", text) for text in folded_texts(node, data))
+
+
+def folded_texts(node: Node, data: bytes | None) -> list[str]:
+    """Return what a model's answer says as its reader gets it: its text, its reasoning, the arguments of its calls."""
+    outcome = node.outcome
+    if node.kind is not Kind.MODEL or data is None or outcome is None or outcome.result is None or outcome.head is None:
+        return []
+    try:
+        plain = decoded_body(data, outcome.head.headers)
+    except CodingError:
+        return []
+    name = None if node.call is None else node.call.attributes.get(semconv.PROTOCOL)
+    protocol = PROTOCOLS.get(str(name)) or recognise_answer(plain)
+    if protocol is None:
+        return []
+    folded = protocol.fold(plain, outcome.result.media_type, outcome.head.status)
+    return [folded.text, folded.reasoning or "", *(call.arguments_raw for call in folded.tool_calls)]
 
 
 def _said(payload: Payload, headers: _Headers, recorded: RecordedRun) -> Iterator[Said]:

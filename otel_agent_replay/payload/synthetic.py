@@ -35,7 +35,7 @@ class SyntheticValues:
         >>> len(SyntheticValues(b"k").of("ann@example.org", "email"))
         15
         """
-        plain = _plain(value, sort)
+        plain = plain_of(value, sort)
         made = self._made.get((sort, plain))
         if made is None:
             made = self._made[sort, plain] = self._new(plain, sort)
@@ -76,8 +76,8 @@ class _Draws:
             number += 1
 
 
-def _plain(value: str, sort: str) -> str:
-    """Return what makes the value: in small letters, and of a number its letters and digits."""
+def plain_of(value: str, sort: str) -> str:
+    """Return what makes the value in all its spellings: small letters, and of a number its letters and digits alone."""
     small = "".join(_small(character) for character in value)
     return "".join(filter(str.isalnum, small)) if sort in (PHONE, CARD, NUMBER) else small
 

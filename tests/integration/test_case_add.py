@@ -202,7 +202,7 @@ def test_a_case_may_keep_its_values(recorded, tmp_path):
 def test_the_skeleton_holds_of_its_run_and_the_manifest_names_all(case):
     """case.yaml parses, all of it holds of the run, and the manifest has every part with a digest."""
     opened = open_case(case)
-    assert {one.state.value for one in opened.kept.check(opened.case)} == {"held"}
+    assert [one for one in opened.kept.check(opened.case) if one.state.value != "held"] == []
     parts = {part.what for part in opened.manifest.parts}
     wanted = (
         "bundle packages policy_version index_snapshot model_snapshot route provider_events tool_artifact test_input"

@@ -98,5 +98,6 @@ def test_suggestions_hold_of_the_good_and_are_broken_by_the_bad():
 
 
 def test_nothing_is_suggested_where_nothing_differs():
-    """Of a run and itself nothing is told."""
+    """Of a run and itself nothing is told, nor without any good run."""
     assert suggest(good_run(), [good_run()]) == []
+    assert suggest(bad_run(), []) == []
