@@ -18,7 +18,10 @@ export class Grid {
     this.body = element("div", { role: "rowgroup", class: "body" });
     this.host = element("div", { role: "treegrid", class: "grid", tabindex: 0, "aria-label": label, "aria-colcount": columns.length }, head, this.body);
     this.host.addEventListener("scroll", () => this.#later());
-    new ResizeObserver(() => this.#later()).observe(this.host);
+    new ResizeObserver(() => {
+      this.height = this.#rowHeight(); // asking for it while drawing would cost a layout each time
+      this.#later();
+    }).observe(this.host);
     this.body.addEventListener("click", (event) => this.#clicked(event, this.chosen));
     this.body.addEventListener("dblclick", (event) => this.#clicked(event, this.entered));
   }
@@ -26,25 +29,25 @@ export class Grid {
   /** Show `count` rows anew, with row `selected` selected (-1: none). */
   fill(count, selected) {
     this.count = count;
-    this.selected = selected;
+    this.height ??= this.#rowHeight();
     this.host.setAttribute("aria-rowcount", count + 1);
-    this.host.style.maxHeight = `${(count + 2) * this.#rowHeight()}px`; // no taller than what it holds
-    this.draw();
+    this.host.style.maxHeight = `${(count + 2) * this.height}px`; // no taller than what it holds
+    this.body.style.height = `${count * this.height}px`;
+    this.select(selected);
   }
 
   select(index) {
     this.selected = index;
-    const height = this.#rowHeight();
-    const head = this.host.firstChild.offsetHeight;
-    const room = this.host.clientHeight - head;
-    const top = index * height;
+    const height = this.height;
+    const room = this.host.clientHeight - height;
+    const top = Math.max(0, index) * height;
     if (top < this.host.scrollTop) this.host.scrollTop = Math.max(0, top - height);
     else if (top + height > this.host.scrollTop + room) this.host.scrollTop = top + 2 * height - room;
     this.draw();
   }
 
   draw() {
-    const height = this.#rowHeight();
+    const height = this.height;
     this.body.style.height = `${this.count * height}px`;
     const first = Math.max(0, Math.floor(this.host.scrollTop / height) - SPARE);
     const last = Math.min(this.count, Math.ceil((this.host.scrollTop + this.host.clientHeight) / height) + SPARE);

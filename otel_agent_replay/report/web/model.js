@@ -67,6 +67,12 @@ export class Model {
 
   /** Rows shown: numbers from 0 are rows, a fold of `counts[i]` equal rows that begins at r is -1 - r. */
   items(state) {
+    const key = JSON.stringify([state.q, state.mark, state.kind, state.only, state.show, state.open, state.closed]);
+    if (this.latest?.key !== key) this.latest = { key, ...this.#listed(state) }; // most changes are of the place alone
+    return this.latest;
+  }
+
+  #listed(state) {
     const rows = [];
     const counts = [];
     const wanted = this.#wanted(state);

@@ -156,7 +156,6 @@ export class PairPage {
     let place = this.#place();
     if (place < 0 && this.items.rows.length) [place, this.selected] = [0, this.items.rows[0]];
     this.grid.fill(this.items.rows.length, place);
-    this.grid.select(place);
     this.#draw();
   }
 
