@@ -43,6 +43,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "show": LazyCommand("show", "Show one run: its steps, one step in full, or its coverage."),
     "protocol": LazyCommand("protocol", "Reduce recorded answers from their raw bytes again, in any chunking."),
     "diff": LazyCommand("diff", "Say where two runs part, and why."),
+    "brief": LazyCommand("brief", "Write one short document on a run or a report, for a person or a coding agent."),
     "sample": LazyCommand("sample", "Draw a cohort of runs, stratum by stratum, that says how it was drawn."),
     "compare": LazyCommand("compare", "Say whether one cohort of runs does anything else than another, beyond noise."),
     "sql": LazyCommand("sql", "Query a lake with SQL."),

@@ -23,7 +23,6 @@ Examples:
   agent-replay verify 0198c2
   agent-replay verify 0198c2 --replay --entry app.agents:support
   agent-replay verify 0198c2 --replay --times 5 -- python agent.py "Where is order 17?"
-  agent-replay sql "SELECT agent, version_agent, avg(proven::INT) FROM replayability GROUP BY ALL"
 """
 
 
