@@ -6,10 +6,11 @@ Owns which values of a recording are made synthetic. Pure; whoever wants more na
 from __future__ import annotations
 
 import re
+import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.payload.body_texts import Said
+from otel_agent_replay.payload.body_texts import Said, rewritten_url
 from otel_agent_replay.payload.rules import PRESETS
 from otel_agent_replay.payload.synthetic import CARD, EMAIL, NUMBER, PHONE, TEXT, SyntheticValues, is_luhn
 
@@ -29,6 +30,7 @@ NAME_FIELDS = (
 _IDENTIFIER = re.compile(r"[\w-]*[\d_.:/][\w.:/-]*")
 """What stands in fields of names and is none of a person: functions.weather, tool_7."""
 
+_QUOTED = re.compile(r"[\w.~+-]*%[0-9A-Fa-f]{2}(?:[\w.~+-]|%[0-9A-Fa-f]{2})*")
 _SHORTEST = 3
 _SEPARATORS = r"[ ./()\-]{0,3}"
 _WORD = re.compile(r"[^\W\d_]{3,}")
@@ -47,6 +49,8 @@ class PersonalData:
     def found(self, said: Said) -> Iterator[tuple[str, str]]:
         """Yield what a text holds: values, each with its sort."""
         text = said.text
+        if _QUOTED.search(text):
+            yield from self.found(Said(said.name, urllib.parse.unquote(text, errors="replace").replace("%", " ")))
         for sort, pattern in self._patterns:
             for match in pattern.finditer(text):
                 if match[0] and (sort != CARD or is_luhn("".join(filter(str.isdigit, match[0])))):
@@ -77,8 +81,20 @@ class Replacement:
         self._pattern = re.compile("|".join(named) or r"(?!)")
 
     def __call__(self, text: str) -> str:
-        """Return the text with every known value replaced."""
+        """Return the text with every known value replaced, also where it is quoted for a URL."""
+        made = self._plainly(text)
+        return _QUOTED.sub(lambda match: self._quoted(match[0]), made) if "%" in made else made
+
+    def _plainly(self, text: str) -> str:
         return self._pattern.sub(lambda match: self._made.of(match[0], str(match.lastgroup)), text)
+
+    def _quoted(self, part: str) -> str:
+        try:
+            meaning = urllib.parse.unquote(part, errors="strict")
+        except UnicodeDecodeError:  # percent signs that quote nothing
+            return part
+        replaced = self._plainly(meaning)
+        return part if replaced == meaning else rewritten_url(part, meaning, replaced)
 
 
 def _written(value: str, sort: str) -> str:

@@ -28,6 +28,7 @@ OWN = "help@shop.example"
 
 SOURCE = """
 import json, os, sys
+from urllib.parse import quote
 import httpx, openai
 import otel_agent_replay as replay
 
@@ -56,7 +57,7 @@ def desk(mail, card):
     call = json.loads(answer.choices[0].message.tool_calls[0].function.arguments)
     replay.checkpoint("asked", {"call": call, "mail": mail}, resumable=True)
     with httpx.Client() as http:
-        http.get(os.environ["SERVER"] + "/log", params={"who": mail, "card": card})
+        http.get(os.environ["SERVER"] + "/users/" + quote(mail), params={"who": mail, "card": card})
         http.post(os.environ["SERVER"] + "/log", data={"who": mail, "name": found["customer_name"]})
     return refund(card, call["mail"], said + call["phone"])
 

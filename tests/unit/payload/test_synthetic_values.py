@@ -112,6 +112,17 @@ def test_a_form_a_url_and_a_header_keep_their_writing():
     assert redaction.headers([("x-user", "ann@example.org")]) == (("x-user", MAIL),)
 
 
+def test_a_value_that_is_quoted_inside_a_text_is_replaced_there():
+    """A link in a JSON value keeps its percent escapes, and a percent sign alone is left alone."""
+    given = {"link": "https://shop.test/u/ann%40example.org/x", "rate": "100% of J%C3%BCrgen%20%C3%96z"}
+    made = json.loads(body(json.dumps(given).encode()))
+    assert made["link"] == f"https://shop.test/u/{MAIL.replace('@', '%40')}/x"
+    assert made["rate"].startswith("100% of ")
+    assert "rgen" not in made["rate"]
+    assert len(made["rate"]) == len(given["rate"])
+    assert dict(PersonalData().found(Said("", "/u/ann%40example.org"))) == {"ann@example.org": "email"}
+
+
 def test_frames_of_aws_get_new_checksums():
     """A value spelled over two frames is replaced, and the frames can still be read."""
     from otel_agent_replay.boundary.http_coding import masked
