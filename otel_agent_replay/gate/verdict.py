@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from otel_agent_replay.compare import Comparison
@@ -36,7 +36,6 @@ class Means(str, enum.Enum):
     LIVE = "live"  # exact up to its departure, live from there
     RERUN = "rerun"  # live from its first step, reads from the recording
     COMPONENT = "component"  # on the case's fixtures
-    NONE = "none"  # the case itself is no test: nothing was run
 
     def __str__(self) -> str:
         return str(self.value)
@@ -179,11 +178,10 @@ class CaseVerdict:
 
 @dataclass(frozen=True, slots=True)
 class GateVerdict:
-    """May it ship? Yes only when every case passes and there is one. `notes` are worth knowing and decide nothing."""
+    """May it ship? Yes only when every case passes and there is one."""
 
     cases: Sequence[CaseVerdict]
     min_pass: float = 0.95
-    notes: Sequence[str] = field(default=())
 
     @property
     def standing(self) -> Standing:

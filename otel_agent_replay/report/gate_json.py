@@ -22,7 +22,6 @@ def gate_json(verdict: GateVerdict) -> dict[str, Any]:
         "sentence": verdict.sentence,
         "min_pass": verdict.min_pass,
         "spent_usd": verdict.usd,
-        "notes": list(verdict.notes),
         "cases": [case_json(row) for row in verdict.cases],
     }
 

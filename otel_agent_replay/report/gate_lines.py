@@ -17,7 +17,6 @@ _STYLES = {Standing.PASSED: GOOD, Standing.FAILED: BAD, Standing.UNKNOWN: CHANGE
 def gate_lines(verdict: GateVerdict) -> list[Text]:
     """Return the cases, those that did not pass in full, and the verdict as the last line."""
     lines = [text for row in verdict.cases for text in _case(row)]
-    lines += [line((f"note: {note}", QUIET)) for note in verdict.notes]
     if verdict.usd:
         lines.append(line(f"spent: ${verdict.usd:.4f}"))
     return [*lines, line((verdict.sentence, _STYLES[verdict.standing]))]

@@ -47,7 +47,10 @@ def exact_trial(subject: Subject, options: TrialOptions) -> Trial:
         return Trial(Means.EXACT, reason, with_last_words(_why(verdict), output))
     results = check(subject.case, came, rows=rows_of(subject.lake, came.run.run_id))
     step = None if verdict.departure is None else verdict.departure.step
-    if verdict.status is VerdictStatus.CANNOT_JUDGE:
+    if verdict.input_same is False:
+        other = "; ".join(verdict.input_differences)
+        reason, detail = Reason.NOT_REPLAYED, f"it was called with another input than on record: {other}"
+    elif verdict.status is VerdictStatus.CANNOT_JUDGE:
         reason, detail = Reason.NOT_REPLAYED, with_last_words(_why(verdict), output)
     elif verdict.status is VerdictStatus.SAME or came.run.status in ENDED:
         reason, detail = whole_run(subject.case, recorded, came, results)
