@@ -18,6 +18,7 @@ from otel_agent_replay.report.pair_view import (
     pair_view,
     places_of,
     question_text,
+    risk_text,
     totals,
 )
 from otel_agent_replay.report.safe_text import value_text, visible
@@ -26,6 +27,7 @@ SIZE_LIMIT = 10_000_000
 """Bytes of a file. Values that do not fit are left out and listed by digest and size."""
 DIFFERENCES_SHOWN = 50
 """In the part without script."""
+_RISKS_SHOWN = 10
 
 
 def comparison_html(document: Mapping[str, Any], *, limit: int = SIZE_LIMIT) -> str:
@@ -100,7 +102,8 @@ def pair_plain(document: Mapping[str, Any]) -> str:
     """Return what is read without script: the departure, the first differences, questions and totals as tables."""
     standing = [one for one in document["notices"] if one["code"] == "not_covered"]
     notes = [f"<p>note, {text(one['run'])}: {text(one['text'])}</p>" for one in standing]
-    return "\n".join([*_departure(document["departure"]), *_differences(document), *_tables(document), *notes])
+    parts = (_departure(document["departure"]), _risks(document), _differences(document), _tables(document))
+    return "\n".join([*(line for part in parts for line in part), *notes])
 
 
 def _departure(departure: Mapping[str, Any] | None) -> Iterator[str]:
@@ -110,6 +113,20 @@ def _departure(departure: Mapping[str, Any] | None) -> Iterator[str]:
     yield f"<p>Cause: <strong>{text(departure['cause'])}</strong></p>"
     evidence = "".join(f"<li>{text(sentence)}</li>" for sentence in departure["evidence"])
     yield f"<ul>{evidence}</ul>" if evidence else ""
+
+
+def _risks(document: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the riskiest changes, where the document ranks them."""
+    ranked = document.get("risk", ())
+    if not ranked:
+        return
+    changes = document["changes"]
+    ends = [
+        changes[one["change_number"]].get("a") or changes[one["change_number"]]["b"] for one in ranked[:_RISKS_SHOWN]
+    ]
+    rows = [(_title(end), risk_text(one)) for end, one in zip(ends, ranked, strict=False)]
+    caption = "By risk" if len(rows) == len(ranked) else f"The {len(rows)} riskiest of {len(ranked)} changes"
+    yield table(caption, ("Step", "Why it ranks there"), rows)
 
 
 def _differences(document: Mapping[str, Any]) -> Iterator[str]:

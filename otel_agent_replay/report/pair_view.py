@@ -203,6 +203,7 @@ def _details(
     consequences = {}
     if document["departure"] is not None:
         consequences = {one["change_number"]: one for one in document["departure"]["consequences"]}
+    risks = {one["change_number"]: one for one in document.get("risk", ())}
     for number, row in sorted(row_of_change.items()):
         change = document["changes"][number]
         consequence = consequences.get(number)
@@ -217,10 +218,16 @@ def _details(
                 "words": [] if consequence is None else [visible(word) for word in consequence["words"]],
                 "unexplained": consequence is not None and consequence["edge"] != "recorded",
                 "cost": "" if measures is None else _cost(measures["cost_usd"]),
-                "told": list(_told(change)),
+                "told": [*_told(change), *([risk_text(risks[number])] if number in risks else ())],
                 "fields": [_field(field) for field in change.get("fields", ())],
             },
         )
+
+
+def risk_text(ranked: Mapping[str, Any]) -> str:
+    """Return how a change ranks and why; an improvement has no rank."""
+    rank = "Takes risk or work away" if ranked["improvement"] else f"Risk {ranked['risk']} of 100"
+    return visible(f"{rank}: {'; '.join(ranked['reasons'])}")
 
 
 def change_phrase(change: Mapping[str, Any]) -> str:

@@ -3,9 +3,11 @@
 import json
 import xml.etree.ElementTree as ET
 from dataclasses import replace
+from importlib import resources
 
 from click.testing import CliRunner
 
+from otel_agent_replay.casefile.schema_check import problems
 from otel_agent_replay.cli.main import main
 from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.report.html_page import read_data
@@ -47,6 +49,24 @@ def test_diff_writes_both_files_beside_what_it_prints(tmp_path):
     sentence = json.loads(call("diff", "--lake", lake, a, b, "--json").stdout)["sentence"]
     assert read_data(html.read_text("utf-8"))["pair"]["sentence"] == sentence
     assert ET.parse(junit).find(".//failure").get("message") == sentence
+
+
+def test_the_document_of_diff_is_as_its_schema_says(tmp_path):
+    """What --json prints has no field that the schema does not name, and each as it says."""
+    lake, a, b = two(tmp_path)
+    document = json.loads(call("diff", "--lake", lake, a, b, "--json").stdout)
+    schema = json.loads(resources.files("otel_agent_replay.report").joinpath("comparison.schema.json").read_text())
+    assert problems(document, {**schema, "additionalProperties": False}) == []
+    assert document["risk"]
+
+
+def test_the_riskiest_changes_are_in_the_html(tmp_path):
+    """Why a change ranks where it does stands in the plain part and beside its row."""
+    lake, a, b = two(tmp_path)
+    text = call("diff", "--lake", lake, a, b, "--format", "html").stdout
+    reason = json.loads(call("diff", "--lake", lake, a, b, "--json").stdout)["risk"][0]["reasons"][0]
+    assert f"of 100: {reason}" in text
+    assert any(reason in told for one in read_data(text)["pair"]["details"].values() for told in one["told"])
 
 
 def test_diff_prints_html(tmp_path):
