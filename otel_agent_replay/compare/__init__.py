@@ -24,6 +24,7 @@ from otel_agent_replay.compare.notices import Notice
 from otel_agent_replay.compare.questions import Asked, Question, Reply
 from otel_agent_replay.compare.risk import RankedChange, RiskRule, rank_changes, risk_rules
 from otel_agent_replay.compare.rows import Mark, Row
+from otel_agent_replay.compare.text_facts import FactDifference, FactKind, TextComparison, compare_texts
 from otel_agent_replay.compare.tree_alignment import Alignment, Pair, Rule
 
 __all__ = [
@@ -37,6 +38,8 @@ __all__ = [
     "Comparison",
     "Consequence",
     "Departure",
+    "FactDifference",
+    "FactKind",
     "Field",
     "FieldChange",
     "Mark",
@@ -55,10 +58,12 @@ __all__ = [
     "RiskRule",
     "Row",
     "Rule",
+    "TextComparison",
     "TimingOnly",
     "Trust",
     "Verdict",
     "compare",
+    "compare_texts",
     "expected_change",
     "rank_changes",
     "risk_rules",

@@ -10,7 +10,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.compare.change_list import Sides
-from otel_agent_replay.compare.changes import Added, Change, Changed, Field, Moved, NodeRef, Placed, Removed
+from otel_agent_replay.compare.changes import (
+    Added,
+    Change,
+    Changed,
+    Field,
+    FieldChange,
+    Moved,
+    NodeRef,
+    Placed,
+    Removed,
+)
+from otel_agent_replay.compare.text_facts import compare_texts
 from otel_agent_replay.compare.tree import ROOT
 from otel_agent_replay.model import Kind, OutcomeStatus, Payload, RecordedRun, Versions
 
@@ -163,12 +174,21 @@ def _root(asked: Asked, sides: Sides, changes: Sequence[Change], wanted: Callabl
     payloads = [node and _payload(node.call if asked is Asked.INPUT else node.outcome) for node in nodes]
     for change in changes:
         if isinstance(change, Changed) and change.a.index == ROOT:
-            fields = [item.field for item in change.fields if wanted(item.field)]
+            fields = [item for item in change.fields if wanted(item.field)]
             if fields:
-                return Question(asked, Reply.YES, 1, 1, change.a, ", ".join(map(str, fields)))
+                said = [", ".join(str(item.field) for item in fields), *_texts(fields)]
+                return Question(asked, Reply.YES, 1, 1, change.a, ": ".join(said))
     if all(payload is None for payload in payloads):
         return Question(asked, Reply.NOTHING, 0, 0, None, "not recorded")
     return Question(asked, Reply.NO, 1, 0)
+
+
+def _texts(fields: Sequence[FieldChange]) -> list[str]:
+    """Say which facts differ, where text stands against text."""
+    places = [place for item in fields for place in item.differences]
+    if len(places) != 1 or not isinstance(places[0].before, str) or not isinstance(places[0].after, str):
+        return []
+    return [str(compare_texts(places[0].before, places[0].after))]
 
 
 def _payload(end: object) -> Payload | None:

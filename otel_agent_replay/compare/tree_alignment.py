@@ -56,6 +56,8 @@ _STRENGTH = {
 }
 
 _LAYER_RULES = (Rule.IDENTICAL, Rule.SAME_CALL, Rule.SAME_BEGINNING, Rule.SAME_SHAPE, Rule.SAME_NAME)
+SPLICE_BUDGET = 5_000_000
+"""Nodes that are looked at one level down, in all: two long lists of strangers would else cost the square of them."""
 _NEAR = 2
 """Levels up to a common node, within which one call alone may have moved."""
 _TELLING_LAYERS = 2
@@ -110,6 +112,7 @@ class _Aligner:
         self.unobserved_left: set[int] = set()
         self.unobserved_right: set[int] = set()
         self.in_budget = True
+        self.splice_budget = SPLICE_BUDGET
 
     def run(self) -> Alignment:
         """Align the whole."""
@@ -213,10 +216,16 @@ class _Aligner:
                 self._splice(unpaired_r, self.left.nodes[i].children, flipped=True)
 
     def _splice(self, outer: list[int], inner: Sequence[int], *, flipped: bool) -> None:
+        if not inner or self.splice_budget < 0:
+            return
         outer_keys, inner_keys = (self.right_keys, self.left_keys) if flipped else (self.left_keys, self.right_keys)
         paired = self.to_left if flipped else self.to_right
         waiting = [index for index in outer if index not in paired]
-        if not waiting or not inner:
+        if not waiting:
+            return
+        self.splice_budget -= len(waiting) + len(inner)
+        if self.splice_budget < 0:
+            self.in_budget = False
             return
         layers = [
             ([keys_o[i] for i in waiting], [keys_i[j] for j in inner])

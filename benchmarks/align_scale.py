@@ -1,0 +1,120 @@
+"""How the comparison of two runs grows: a hundred thousand spans a side, and the worst shapes; time and memory.
+
+Judged are seconds of processor time, growth (ten times the spans should take about ten times as long) and the peak of
+memory that comparing added, each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+from measure import Figure, report
+from mutated_runs import Maker, Piece, recorded
+
+from otel_agent_replay.model import Kind
+
+LARGE = 100_000
+Shape = Callable[[int], tuple[Piece, Piece]]
+
+
+def agents(count: int) -> tuple[Piece, Piece]:
+    """A run and its copy with one node in twenty mutated."""
+    maker = Maker(7)
+    root = maker.run(count)
+    mutated, _ = maker.mutate(root, ("insert", "payload", "delete", "reorder"), 200 / count)
+    return root, mutated
+
+
+def unrelated(count: int) -> tuple[Piece, Piece]:
+    """Two runs that have only their labels in common."""
+    return Maker(1).run(count), Maker(2).run(count)
+
+
+def wide(count: int) -> tuple[Piece, Piece]:
+    """All under one root: every hundredth differs, ten are gone."""
+    maker = Maker(3)
+    root = Piece(0, Kind.RUN, "agent", children=[maker.leaf(Kind.TOOL) for _ in range(count)])
+    other = root.copy()
+    for node in other.children[50::100]:
+        node.asks += " altered"
+    for place in range(10):
+        del other.children[place * count // 11]
+    return root, other
+
+
+def deep(count: int) -> tuple[Piece, Piece]:
+    """A chain half as deep as there are spans elsewhere; its last node differs."""
+    made = []
+    for end in ("one", "other"):
+        below = Piece(count // 2, Kind.TOOL, "search", end)
+        for uid in range(count // 2 - 1, 0, -1):
+            below = Piece(uid, Kind.SCOPE, "step", children=[below])
+        made.append(Piece(0, Kind.RUN, "agent", children=[below]))
+    return made[0], made[1]
+
+
+def alike(count: int) -> tuple[Piece, Piece]:
+    """Siblings that are all the same call, ten fewer in the other run."""
+    root = Piece(0, Kind.RUN, "agent", children=[Piece(n, Kind.TOOL, "poll", "x", "y") for n in range(1, count)])
+    other = root.copy()
+    del other.children[:10]
+    return root, other
+
+
+SHAPES: dict[str, Shape] = {
+    "agent runs, 200 mutations": agents,
+    "two unrelated runs": unrelated,
+    "children of one root": wide,
+    "a chain half as deep": deep,
+    "identical siblings": alike,
+}
+
+
+def child(name: str, count: int) -> None:
+    """Compare one pair and print what it took; memory is what comparing added to the runs themselves."""
+    sys.setrecursionlimit(10**6)
+    a, b = (recorded(one, number) for number, one in enumerate(SHAPES[name](count), start=1))
+    from otel_agent_replay.compare import compare
+
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started = time.process_time()
+    comparison = compare(a, b)
+    seconds = time.process_time() - started
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    facts = {"seconds": seconds, "added_mb": (peak - before) / 1024, "peak_mb": peak / 1024}
+    print(json.dumps({**facts, "changes": len(comparison.changes), "pairs": len(comparison.alignment.pairs)}))
+
+
+def measured(name: str, count: int) -> dict[str, float]:
+    """Run a child process and return what it printed."""
+    command = [sys.executable, __file__, name, str(count)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def main() -> int:
+    """Measure every shape at a tenth and at the whole size."""
+    figures = []
+    for name in SHAPES:
+        small, large = measured(name, LARGE // 10), measured(name, LARGE)
+        detail = f"{large['seconds']:.1f} s, {large['changes']} changes, {large['peak_mb']:.0f} MB with both runs"
+        growth = large["seconds"] / small["seconds"]
+        figures.append(
+            Figure(f"{name}: {LARGE:,} spans a side", round(large["seconds"], 2), 60, "s of processor", detail=detail)
+        )
+        figures.append(Figure(f"{name}: time for ten times the spans", round(growth, 1), 30, "times"))
+        figures.append(Figure(f"{name}: memory of comparing", round(large["added_mb"]), 1500, "MB"))
+    return report("align_scale", figures)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 3:
+        child(sys.argv[1], int(sys.argv[2]))
+    else:
+        raise SystemExit(main())
