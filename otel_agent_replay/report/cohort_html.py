@@ -78,10 +78,12 @@ def _head(document: Mapping[str, Any]) -> str:
             f'<p class="verdict">{text(document["sentence"])}</p>',
             f'<p class="facts">{len(document["cases"]):,} cases. Pairs: {text(counted)}</p>',
             *(f'<p class="facts">{side}: {text(name)}</p>' for side, name in names),
-            _metrics(document),
+            '<div id="overview">',
+            f'<div class="wide" tabindex="0" role="region" aria-label="Metrics">{_metrics(document)}</div>',
             "<details><summary>Charts</summary>",
             *_charts(document),
             "</details>",
+            "</div>",
         ]
     )
 
@@ -89,16 +91,20 @@ def _head(document: Mapping[str, Any]) -> str:
 def _metrics(document: Mapping[str, Any]) -> str:
     rows = []
     for one in document["metrics"]:
-        interval = "" if one["low"] is None else f"{_number(one['low'])} to {_number(one['high'])}"
+        unit = one["unit"]
+        interval = "" if one["low"] is None else f"{_number(one['low'], unit)} to {_number(one['high'], unit)}"
         p = "" if one["p_adjusted"] is None else f"{one['p_adjusted']:.3g}"
-        numbers = (_number(one["a"]), _number(one["b"]), _number(one["baseline"]), _number(one["difference"]))
-        rows.append((f"{one['name']} ({one['unit']})", *numbers, interval, p, str(one["cases"]), one["judgement"]))
+        numbers = [_number(one[name], unit) for name in ("a", "b", "baseline", "difference")]
+        name = one["name"] if unit == "ns" else f"{one['name']} ({unit})"
+        rows.append((name, *numbers, interval, p, str(one["cases"]), one["judgement"]))
     heads = ("Metric", "A", "B", "Baseline", "Difference", "Interval", "p, corrected", "Cases", "Judgement")
     return table("Metrics", heads, rows)
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+def _number(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    return amounts.duration(value) if unit == "ns" else f"{value:.4g}"
 
 
 def _charts(document: Mapping[str, Any]) -> Iterator[str]:

@@ -24,6 +24,7 @@ def test_a_case_opens_its_pair_and_comes_back(opened, text):
     report.press("Enter")
     report.wait_hash("case=case 03")
     assert "tool look" in report.selected()
+    assert not report.page.get_by_role("table", name="Metrics").is_visible()
     report.press("Escape")
     report.wait_no_hash("case=")
     assert report.shown() == 6
@@ -59,10 +60,11 @@ def test_charts_have_a_table_each(opened, text):
     assert report.page.get_by_role("table", name="Tool paths").get_by_role("row").count() == 2
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(opened, text, theme):
-    """No rule of accessibility that a machine can check is broken, charts open."""
+@pytest.mark.parametrize(("theme", "width"), [("light", 1280), ("dark", 1280), ("light", 320)])
+def test_axe_finds_nothing(opened, text, theme, width):
+    """No rule of accessibility that a machine can check is broken, charts open, wide and narrow."""
     report = opened(text, f"theme={theme}")
+    report.page.set_viewport_size({"width": width, "height": 720})
     report.page.get_by_text("Charts").click()
     found = Axe().run(report.page)
     assert found.violations_count == 0, found.generate_report()

@@ -90,6 +90,7 @@ class App {
     this.shown = wanted;
     this.banner.hidden = true;
     this.place.replaceChildren();
+    document.getElementById("overview")?.toggleAttribute("hidden", wanted !== ""); // a pair has the page to itself
     const talk = { say: (text) => this.#say(text), warn: (text) => this.#warn(text) };
     if (this.data.kind === "cohort" && wanted === "") {
       this.page = new CohortPage(this.place, this.data.cases, this.store, (key) => this.store.change({ case: key, at: "", q: "" }, true));

@@ -57,7 +57,7 @@ export class CohortPage {
 
   #describe(place) {
     const one = this.shown[place];
-    return { cells: [one.key, one.verdict, one.changes, one.cause, one.pair === null ? `${one.sentence} (pair not in this file)` : one.sentence], class: one.differs ? "changed" : "same", position: place + 1, siblings: this.shown.length };
+    return { cells: [one.key, one.verdict, one.changes, one.cause, one.pair === null && one.differs ? `${one.sentence} (pair not in this file)` : one.sentence], class: one.differs ? "changed" : "same", position: place + 1, siblings: this.shown.length };
   }
 
   #choose(place) {
