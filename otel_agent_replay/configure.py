@@ -112,7 +112,8 @@ class Runtime:
     def resuming(self, run_id: str, *, changed: bool) -> ContinuedRuns:
         """Return a factory that goes on with a run in this process. Raises RunNotFound, CannotJudge."""
         from otel_agent_replay.export.unsealed import load_run, load_with_inner
-        from otel_agent_replay.replay.continued_runs import ContinuedRuns, must_be_resumable
+        from otel_agent_replay.replay.continued_runs import ContinuedRuns
+        from otel_agent_replay.replay.fitness import must_be_resumable
 
         recorded, *inner = load_with_inner(self.settings.lake, run_id)
         must_be_resumable(recorded)

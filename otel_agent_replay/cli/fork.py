@@ -92,7 +92,7 @@ def fork(
     one_way_in(entry, command)
     from otel_agent_replay.export.rules_file import redaction_of
     from otel_agent_replay.export.sealer import seal
-    from otel_agent_replay.export.unsealed import load_run
+    from otel_agent_replay.export.unsealed import load_with_inner
     from otel_agent_replay.replay.enclosed import Enclosure
     from otel_agent_replay.replay.fork import ForkPlan, model_endpoints
     from otel_agent_replay.replay.launch_continued import entry_command, fork_command
@@ -103,11 +103,12 @@ def fork(
     plan = ForkPlan.from_arguments(
         at, settings=settings, results=results, message=message, seed=seed, jumps=not no_jump, read=_text_of
     )
-    origin = load_run(lake, run, facts=False)
+    origin, *inner = load_with_inner(lake, run)
+    endpoints = dict.fromkeys(endpoint for one in (origin, *inner) for endpoint in model_endpoints(one))
     enclosure = Enclosure(
         lake=lake,
         isolate=isolate,
-        allow=[*allow, *(one for one in model_endpoints(origin) if one not in allow)],
+        allow=[*allow, *(one for one in endpoints if one not in allow)],
         allow_write=allow_write,
         timeout_s=timeout,
         limits=Limits.parse(limits),

@@ -6,10 +6,10 @@ from its tape and recorded nowhere; the pending one goes on. Recording is done b
 
 from __future__ import annotations
 
-import json
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from otel_agent_replay.boundary.crossing import Crossing, Place, current
@@ -28,14 +28,13 @@ from otel_agent_replay.model import (
     Payload,
     RecordedRun,
     RunStatus,
-    Versions,
     new_run_id,
 )
-from otel_agent_replay.payload.difference import differences
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.continued import ContinuedPlayback, resumable_tape
 from otel_agent_replay.replay.continued_report import ContinuedReport
 from otel_agent_replay.replay.entering import Entrance, entrance_before
+from otel_agent_replay.replay.fitness import fingerprint_differences, has_input, input_differences, must_be_resumable
 from otel_agent_replay.replay.playback import Playback
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.tape import Tape
@@ -43,8 +42,6 @@ from otel_agent_replay.replay.told_steps import ToldStep, all_steps, own_step
 from otel_agent_replay.replay.unrecorded import NothingRecorded
 
 _NOT_DONE = (OutcomeStatus.ERROR, OutcomeStatus.CANCELLED)
-_MOST_SHOWN = 5  # differences of the input that are told
-_COMPARED = ("agent", "prompt", "policy", "index", "code", "source")
 
 
 class Recording(Protocol):
@@ -131,7 +128,7 @@ class ContinuedRuns:
                     f"run {done} is done, and calls agent {request.agent!r} more often than on record"
                 )
             if self._plan is not None:
-                raise ReplayInterrupt(f"a fork of one run does not open others: agent {request.agent!r}")
+                return self._unknown(request, self._plan, None if inside is None else self._open.get(inside[0]))
             return self._recording.open(request)
         try:
             return self._opened(request, recorded)
@@ -154,7 +151,7 @@ class ContinuedRuns:
         if not waiting:
             return None
         given = self._recording.input_of(request)
-        place = next((place for place, one in enumerate(waiting) if _has_input(one, given)), None)
+        place = next((place for place, one in enumerate(waiting) if has_input(one, given)), None)
         if place is None:
             inside = current.get()
             if inside is not None and inside[0] in self._open:
@@ -166,6 +163,8 @@ class ContinuedRuns:
     def _opened(self, request: RunRequest, recorded: RecordedRun) -> Session:
         if self._plan is not None and recorded.run.run_id == self.target:
             return self._fork(request, recorded, self._plan)
+        if self._plan is not None and self._is_beyond(recorded):
+            return self._fork(request, recorded, self._plan.of_inner(recorded))
         if self._plan is not None or not self._goes_on(recorded):
             return self._finished(request, recorded)
         return self._resume(request, recorded)
@@ -233,7 +232,7 @@ class ContinuedRuns:
         run = recorded.run
         if not self._changed:
             differing = fingerprint_differences(run.versions, self._recording.fingerprint(request))
-            differing += _input_differences(recorded, self._recording.input_of(request))
+            differing += input_differences(recorded, self._recording.input_of(request))
             if differing:
                 raise FingerprintChanged(run.run_id.hex(), differing)
         effects = self._recording.hold(run.run_id, run.agent)
@@ -297,13 +296,36 @@ class ContinuedRuns:
                 entrance.open(session, tape)
         return self._going(session, going)
 
+    def _is_beyond(self, recorded: RecordedRun) -> bool:
+        """Whether a run is begun by code that has left its recording: it was begun after the fork's step.
+
+        What the process did beside the forked run is given from its recording all the same.
+        """
+        inside = current.get()
+        going = None if inside is None else self._open.get(inside[0])
+        if going is None or going.finished or self._plan is None:
+            return False
+        if going.tape.run.run_id != self.target:
+            return True
+        target, at = self._recorded[self.target], self._plan.at
+        later = [item.span.start_ns for item in target.spans if item.node is not None and (item.node.step or 0) >= at]
+        return bool(later) and recorded.run.started_ns > min(later)
+
+    def _unknown(self, request: RunRequest, plan: ForkRoute, caller: _Going | None) -> Session:
+        """Open a run that is not on record: beyond the fork's step nothing answers it but live models."""
+        if caller is None or not caller.own:
+            where = "" if caller is None else f" before step {plan.at} with this input"
+            raise ReplayInterrupt(f"agent {request.agent!r} is not on record{where}: a fork is exact up to its step")
+        blank = replace(self._recorded[self.target], spans=())
+        return self._fork(request, blank, plan.of_inner(blank))
+
     def _entrance(self, request: RunRequest, recorded: RecordedRun, plan: ForkRoute) -> Entrance | str:
         """Return where the fork's agent is entered, or why it begins at its beginning."""
         if not plan.jumps:
             return "--no-jump"
         if not request.enters:
             return f"agent {request.agent!r} does not say how it can be entered (@replay.agent(enter=...))"
-        if not _has_input(recorded, self._recording.input_of(request)):
+        if not has_input(recorded, self._recording.input_of(request)):
             return "it was called with another input than on record"
         return entrance_before(recorded, plan.at)
 
@@ -352,6 +374,9 @@ class ForkRoute(Protocol):
 
     def told(self) -> Sequence[str]:
         """Return what was changed, one line each, and whether it was asked for."""
+
+    def of_inner(self, recorded: RecordedRun) -> ForkRoute:
+        """Return how a run goes that the fork's code begins beyond the step: it is on its own from its first step."""
 
 
 class _Going:
@@ -434,51 +459,6 @@ def continuation_of(
         frozenset(keys),
         goes_beyond,
     )
-
-
-def must_be_resumable(recorded: RecordedRun) -> None:
-    """Raise CannotJudge for a run that is not to be finished: one that has ended well, or is no work of production.
-
-    A fork, resumed, would be let out of what holds a fork back: its writes would happen.
-    """
-    run = recorded.run
-    if run.replay:
-        raise CannotJudge(
-            f"run {run.run_id.hex()} is a replay ({run.mode}), no work of production: it is not resumed. Fork run "
-            f"{run.origin_run_id.hex()} again instead"
-        )
-    if run.status is RunStatus.OK:
-        raise CannotJudge(f"run {run.run_id.hex()} has finished: there is nothing to resume. Fork it instead")
-
-
-def fingerprint_differences(recorded: Versions, now: Mapping[str, str]) -> list[str]:
-    """Return where the code or configuration differs from the recorded one, one line each."""
-    return [
-        f"{name} was {was!r}, now {now.get(name, '')!r}"
-        for name in _COMPARED
-        if (was := getattr(recorded, name)) and was != now.get(name, "")
-    ]
-
-
-def _input_of(recorded: RecordedRun) -> Payload | None:
-    root = next((node for node in recorded.nodes if node.kind is Kind.RUN), None)
-    return None if root is None or root.call is None else root.call.request
-
-
-def _has_input(recorded: RecordedRun, given: Payload | None) -> bool:
-    known = _input_of(recorded)
-    return known is None or given is None or known.digest == given.digest
-
-
-def _input_differences(recorded: RecordedRun, given: Payload | None) -> list[str]:
-    known = _input_of(recorded)
-    if known is None or given is None or known.digest == given.digest:
-        return []
-    before = recorded.payload(known.digest) if known.data is None else known.data
-    if before is None or given.data is None:
-        return ["the input is another one"]
-    found = differences(json.loads(before), json.loads(given.data), limit=_MOST_SHOWN)
-    return [f"input: {one}" for one in found] or ["the input is another one"]
 
 
 def _failed_inner(target: RecordedRun, recordings: Sequence[RecordedRun]) -> bytes:

@@ -135,6 +135,10 @@ class PreparedFork:
         self._clock.start()
         self._by_arguments.goes_beyond(call)
 
+    def of_inner(self, recorded: RecordedRun) -> PreparedFork:
+        """Return how a run goes that the fork's code begins beyond the step: nothing of it is changed."""
+        return PreparedFork(recorded, ForkPlan(1, seed=f"{self.plan.seed}/{recorded.run.run_id.hex()}", jumps=False))
+
     def told(self) -> list[str]:
         """Return what was changed, one line each, and whether it was asked for."""
         parts = ", ".join(self.plan.edits.parts)

@@ -16,7 +16,8 @@ from otel_agent_replay.model import CaptureLevel, RecordedRun
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.child import ENTRY_MODULE, restore_client_environment
 from otel_agent_replay.replay.continued_report import ContinuedReport
-from otel_agent_replay.replay.continued_runs import ContinuedRuns, ForkRoute, Recording, must_be_resumable
+from otel_agent_replay.replay.continued_runs import ContinuedRuns, ForkRoute, Recording
+from otel_agent_replay.replay.fitness import must_be_resumable
 from otel_agent_replay.replay.silent_exporters import silence
 from otel_agent_replay.replay.stopped import say_shortly
 from otel_agent_replay.replay.walls import Walls, WallSettings
@@ -65,8 +66,6 @@ def go_on(
     alone = ENTRY_MODULE in sys.orig_argv
     recordings = (load_alone if alone else load_process)(settings.lake, settings.run)
     target = recordings[0]
-    if alone and settings.mode == "fork":
-        recordings = [target]
     if settings.mode == "resume":
         must_be_resumable(target)
     recordings = in_order_of_begin(recordings)

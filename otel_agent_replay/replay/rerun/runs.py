@@ -18,9 +18,10 @@ from otel_agent_replay.boundary.policy import Mode
 from otel_agent_replay.boundary.runs import RunRequest
 from otel_agent_replay.boundary.session import Answerer, Session
 from otel_agent_replay.errors import CannotJudge, FenceViolation, ReplayInterrupt
-from otel_agent_replay.model import AnswerSource, CaptureLevel, Kind, Payload, RecordedRun
+from otel_agent_replay.model import AnswerSource, CaptureLevel, Payload, RecordedRun
 from otel_agent_replay.payload.redaction import Redaction
-from otel_agent_replay.replay.continued_runs import fingerprint_differences
+from otel_agent_replay.replay.fitness import fingerprint_differences
+from otel_agent_replay.replay.inner_runs import input_digest
 from otel_agent_replay.replay.playback import Playback
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.rerun.report import RerunReport, RerunStatus, refusals, standing
@@ -100,7 +101,9 @@ class RerunRuns:
         if inside:
             return self._again(request, recorded or replace(self._world.target, spans=()))
         if recorded is None:
-            raise ReplayInterrupt(f"a re-run of one run does not open others: agent {request.agent!r}")
+            raise ReplayInterrupt(
+                f"agent {request.agent!r} is called by nobody's run and is not on record: a re-run does not open it"
+            )
         if recorded is self._world.target:
             return self._again(request, recorded)
         playback = Playback(Tape(recorded))
@@ -158,7 +161,7 @@ class RerunRuns:
             return None
         given = self._recording.input_of(request)
         digest = None if given is None else given.digest
-        place = next((place for place, one in enumerate(waiting) if _input_digest(one) == digest), 0)
+        place = next((place for place, one in enumerate(waiting) if input_digest(one) == digest), 0)
         recorded = waiting[place]
         del waiting[place]
         return recorded
@@ -180,7 +183,7 @@ class RerunRuns:
             if is_target:
                 changed = fingerprint_differences(recorded.run.versions, self._recording.fingerprint(request))
                 given = self._recording.input_of(request)
-                if given is not None and given.digest != _input_digest(recorded):
+                if given is not None and given.digest != input_digest(recorded):
                     changed.append("it was called with another input than on record")
                 self._target = session, route, tuple(changed)
         if is_target and self._reported is not None:
@@ -215,8 +218,3 @@ class RerunRuns:
             () if self._target is None else self._target[2],
             spent_usd=self._world.meter.usd,
         )
-
-
-def _input_digest(recorded: RecordedRun) -> bytes | None:
-    root = next((node for node in recorded.nodes if node.kind is Kind.RUN), None)
-    return None if root is None or root.call is None else root.call.request.digest
