@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -58,7 +57,7 @@ def _recorded(
 ) -> list[RecordedRun]:
     """Record the command once and return its runs that have steps, in the order in which they began."""
     before = {summary.run.run_id for summary in Lake(lake).runs()} if lake.exists() else set()
-    environment = {**recording_environment(os.environ, lake, None), "PYTHONHASHSEED": hash_seed}
+    environment = {**recording_environment(None, lake, None), "PYTHONHASHSEED": hash_seed}
     output = folder / f"recording-{hash_seed}"
     told(f"recording {hash_seed} of {len(_HASH_SEEDS)}: live, hash seed {hash_seed}")
     status = wait_for(argv, environment, None, timeout_s, output=output)

@@ -60,12 +60,15 @@ def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, .
     sys.exit(status if status >= 0 else 128 - status)
 
 
-def recording_environment(environment: Mapping[str, str], lake: Path, capture: str | None) -> dict[str, str]:
-    """Return the child's environment: our start-up shim first on PYTHONPATH, options, a hash seed that is known."""
+def recording_environment(environment: Mapping[str, str] | None, lake: Path, capture: str | None) -> dict[str, str]:
+    """Return a recorded child's environment, made from `environment` (None: this process's).
+
+    Our start-up shim is first on PYTHONPATH, options are set, and a hash seed that is known.
+    """
     from otel_agent_replay import bootstrap
 
     shim = str(Path(bootstrap.__file__).parent)
-    child = dict(environment)
+    child = dict(os.environ if environment is None else environment)
     child["PYTHONPATH"] = os.pathsep.join(filter(None, (shim, child.get("PYTHONPATH", ""))))
     child["AGENT_REPLAY_LAKE"] = str(lake.resolve())
     child["AGENT_REPLAY_PROCESS_RUN"] = "true"
