@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.compare import Comparison
 from otel_agent_replay.compare.nondeterminism import Varying
 from otel_agent_replay.replay.settling import Settled, Unrecorded
+
+_POSITION = re.compile(r"\[\d+\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +33,10 @@ class Calibration:
         return [rule for rule in self.settled.rules if rule not in self.known]
 
     def unrecorded(self, varying: Varying) -> Unrecorded | None:
-        """Return what a replay could not give back at this place; None: it gave it back, or did not come so far."""
-        return next(
-            (one for one in self.settled.found if (one.step, one.path) == (varying.step, varying.path)),
-            None,
-        )
+        """Return what a replay could not give back at this place; None: it gave it back, or did not come so far.
+
+        Positions of an array do not count: in another order its items differ at other ones.
+        """
+        shape = _POSITION.sub("[*]", varying.path)
+        lost = (one for one in self.settled.found if one.step == varying.step)
+        return next((one for one in lost if _POSITION.sub("[*]", one.path) == shape), None)
