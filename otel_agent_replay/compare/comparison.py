@@ -16,7 +16,7 @@ from otel_agent_replay.compare.departure import Cause, Departure, find_departure
 from otel_agent_replay.compare.fingerprint import Interner, keys_of, shared_digests
 from otel_agent_replay.compare.measures import Measures, NodeMeasures, measure_nodes, measure_runs
 from otel_agent_replay.compare.node_changes import PairComparer
-from otel_agent_replay.compare.notices import Notice, notices_of
+from otel_agent_replay.compare.notices import Notice, notice_of_work, notices_of
 from otel_agent_replay.compare.questions import Question, answer_questions
 from otel_agent_replay.compare.rows import Row, merge_rows
 from otel_agent_replay.compare.sentence import verdict_sentence
@@ -108,7 +108,7 @@ def compare(a: RecordedRun, b: RecordedRun) -> Comparison:
         b=b.run,
         verdict=verdict,
         sentence=verdict_sentence(departure, len(changes.reordered), volatile, len(alignment.pairs)),
-        notices=notices_of(a, b, sides, substance_a, substance_b),
+        notices=[*notices_of(a, b, sides, substance_a, substance_b), *notice_of_work(changes.placed)],
         questions=answer_questions(a, b, sides, changes.placed),
         changes=[placed.change for placed in changes.placed],
         departure=departure,

@@ -12,16 +12,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from otel_agent_replay import semconv
-from otel_agent_replay.compare.changes import Field, FieldChange
+from otel_agent_replay.compare.changes import Changed, Field, FieldChange
 from otel_agent_replay.compare.fingerprint import label_of
 from otel_agent_replay.compare.model_messages import role_at
 from otel_agent_replay.compare.substance import RunSubstance, Substance, environment_of, failure_tree
 from otel_agent_replay.model import AnswerSource, Kind, Node, RecordedSpan
-from otel_agent_replay.payload.difference import Difference, differences
+from otel_agent_replay.payload.canonical import canonical_json
+from otel_agent_replay.payload.difference import Difference, differences_within
 
 PLACES_LISTED = 100
 """How many differing places of one payload are listed; a field with more says that it is not complete."""
 
+_TOO_LARGE = "(too large to be compared to the end: no difference found so far)"
 _FIRST_KEY = re.compile(r"[^.\[]+")
 _INDEX = re.compile(r"^(?:messages|input|contents)\[(\d+)\]")
 _REQUEST_KEYS = {
@@ -174,6 +176,12 @@ class PairComparer:
                 self.volatile[f"{kind} reads"] += differing
 
 
+def stopped_early(change: Changed) -> bool:
+    """Whether a payload of the pair was not compared to its end, for the work that it would have taken."""
+    cut = [item for item in change.fields if not item.complete]
+    return bool(cut) and sum(len(item.differences) for item in cut) < PLACES_LISTED
+
+
 def _sha(side: Substance) -> str:
     return f"sha256 {side.digest.hex()[:16]}"
 
@@ -192,14 +200,18 @@ def _differences(field: Field, before: Any, after: Any) -> list[FieldChange]:
 
 
 def _grouped(before: Any, after: Any, field_of: Callable[[str], Field], strip: str) -> list[FieldChange]:
-    found = differences(before, after, limit=PLACES_LISTED + 1)
+    found, to_the_end = differences_within(before, after, limit=PLACES_LISTED + 1)
+    if not to_the_end and not found:
+        if canonical_json(before) == canonical_json(after):  # which one pass over each tells
+            return []
+        found = [Difference("", _TOO_LARGE, _TOO_LARGE)]
     groups: dict[Field, list[Difference]] = {}
     for place in found[:PLACES_LISTED]:
         path = place.path
         if strip and _key(path) == strip:
             path = path[len(strip) :].removeprefix(".")
         groups.setdefault(field_of(place.path), []).append(Difference(path, place.before, place.after))
-    complete = len(found) <= PLACES_LISTED
+    complete = to_the_end and len(found) <= PLACES_LISTED
     order = list(Field)
     return [FieldChange(field, groups[field], complete) for field in sorted(groups, key=order.index)]
 

@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.compare.change_list import Sides
+from otel_agent_replay.compare.changes import Changed, Placed
+from otel_agent_replay.compare.node_changes import stopped_early
 from otel_agent_replay.compare.substance import RunSubstance
 from otel_agent_replay.compare.tree import Tree
 from otel_agent_replay.model import OutcomeStatus, RecordedRun, RunStatus
+from otel_agent_replay.payload.difference import WORK
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +59,15 @@ def notices_of(
         text = "a list of steps is too long to be aligned step by step: only steps that occur once in it were paired"
         notices.append(Notice("budget", "A and B", text))
     return notices
+
+
+def notice_of_work(changes: Sequence[Placed]) -> list[Notice]:
+    """Return a notice where payloads were too large to be compared to their end."""
+    count = sum(isinstance(item.change, Changed) and stopped_early(item.change) for item in changes)
+    if not count:
+        return []
+    text = f"{count} steps hold more than could be compared to the end ({WORK:,} values): more places may differ"
+    return [Notice("value_budget", "A and B", text)]
 
 
 def _merged(notices: Sequence[Notice]) -> list[Notice]:

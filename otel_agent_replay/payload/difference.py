@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 import reprlib
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -19,6 +20,9 @@ from otel_agent_replay.payload.where import step
 _SHOWN = 120  # characters of a value in a difference's text
 _CONTEXT = 20  # characters shown before the first difference of two long texts
 _ALIGNED = 2_000  # items; longer arrays are compared by position once their common ends are cut off
+_EQUAL_PAIRS = 100_000  # equal items, each with each; arrays with more are compared by position too
+WORK = 3_000_000
+"""Values that are looked at, at most, when two trees are compared; each is looked at a few times."""
 
 
 class _Missing:
@@ -60,100 +64,135 @@ def differences(before: Any, after: Any, *, limit: int = 200) -> list[Difference
     >>> [str(d) for d in differences({"m": [1, 2, 3]}, {"m": [1, 9, 2, 3]})]
     ['m[1]: (nothing) -> 9']
     """
-    return list(islice(_walk(before, after, ""), limit))
+    return list(islice(_Search(None).walk(before, after, ""), limit))
 
 
-def _walk(before: Any, after: Any, path: str) -> Iterator[Difference]:
-    if before is after:
-        return
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        yield from _objects(before, after, path)
-    elif _is_array(before) and _is_array(after) and type(before) is type(after):
-        yield from _arrays(before, after, path)
-    elif not _same(before, after):
-        yield Difference(path.removeprefix("."), before, after)
+def differences_within(before: Any, after: Any, *, limit: int = 200, work: int = WORK) -> tuple[list[Difference], bool]:
+    """Return the differences as `differences` does, and whether the trees were looked at to their end or the limit.
+
+    After `work` values the search stops: what it found so far stands, and more may differ.
+    """
+    search = _Search(work)
+    found: list[Difference] = []
+    try:
+        for difference in islice(search.walk(before, after, ""), limit):
+            found.append(difference)  # noqa: PERF402 - what was found before the work ran out is kept
+    except _WorkDone:
+        return found, False
+    return found, True
+
+
+class _WorkDone(Exception):
+    """As many values as may be looked at have been."""
+
+
+class _Search:
+    """One comparison of two trees; `left` is what it may still look at, None for without end."""
+
+    def __init__(self, left: int | None) -> None:
+        self._left = left
+
+    def spend(self, values: int = 1) -> None:
+        """Count values that are looked at. Raises _WorkDone when they were too many."""
+        if self._left is not None:
+            self._left -= values
+            if self._left < 0:
+                raise _WorkDone
+
+    def walk(self, before: Any, after: Any, path: str) -> Iterator[Difference]:
+        """Yield the differences in document order."""
+        self.spend()
+        if before is after:
+            return
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            yield from self._objects(before, after, path)
+        elif _is_array(before) and _is_array(after) and type(before) is type(after):
+            yield from self._arrays(before, after, path)
+        elif not self._same(before, after):
+            yield Difference(path.removeprefix("."), before, after)
+
+    def _objects(self, before: Mapping[Any, Any], after: Mapping[Any, Any], path: str) -> Iterator[Difference]:
+        for key, value in before.items():
+            yield from self.walk(value, after.get(key, MISSING), path + _step(key))
+        for key, value in after.items():
+            if key not in before:
+                yield from self.walk(MISSING, value, path + _step(key))
+
+    def _same(self, before: Any, after: Any) -> bool:
+        """Whether two trees are the same; unlike `==` it tells 1 from 1.0 and True, and NaN is the same as NaN."""
+        self.spend()
+        if before is after:
+            return True
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            return before.keys() == after.keys() and all(self._same(value, after[key]) for key, value in before.items())
+        if type(before) is not type(after):
+            return False
+        if _is_array(before):
+            return len(before) == len(after) and all(map(self._same, before, after))
+        try:
+            return bool(before == after) or (before != before and after != after)  # noqa: PLR0124 - NaN
+        except Exception:  # a class whose comparison is no yes or no (arrays of numbers)
+            return repr(before) == repr(after)
+
+    def _arrays(self, before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Difference]:
+        start, ends = self._shared_ends(before, after)
+        old, new = before[start : len(before) - ends], after[start : len(after) - ends]
+        for old_low, old_high, new_low, new_high in self._blocks(old, new):
+            paired = min(old_high - old_low, new_high - new_low)
+            for index in range(old_low, old_high):
+                other = new[new_low + index - old_low] if index < old_low + paired else MISSING
+                yield from self.walk(old[index], other, f"{path}[{start + index}]")
+            for index in range(new_low + paired, new_high):
+                yield from self.walk(MISSING, new[index], f"{path}[{start + index}]")
+
+    def _shared_ends(self, before: Sequence[Any], after: Sequence[Any]) -> tuple[int, int]:
+        shortest = min(len(before), len(after))
+        start = 0
+        while start < shortest and self._same(before[start], after[start]):
+            start += 1
+        ends = 0
+        while ends < shortest - start and self._same(before[-1 - ends], after[-1 - ends]):
+            ends += 1
+        return start, ends
+
+    def _blocks(self, old: Sequence[Any], new: Sequence[Any]) -> list[tuple[int, int, int, int]]:
+        """Return the ranges of `old` and `new` that face each other and differ, equal items between them left out.
+
+        By position, unless more items are equal when some are taken as inserted or removed.
+        """
+        whole = [(0, len(old), 0, len(new))]
+        if not old or not new or max(len(old), len(new)) > _ALIGNED:
+            return whole
+        left, right = [self._frozen(item) for item in old], [self._frozen(item) for item in new]
+        counts = Counter(right)
+        equal_pairs = sum(counts[item] for item in left)
+        if equal_pairs > _EQUAL_PAIRS:
+            return whole
+        self.spend(equal_pairs)
+        in_place = sum(map(operator.eq, left, right))
+        matcher = SequenceMatcher(None, left, right, autojunk=False)
+        if sum(block.size for block in matcher.get_matching_blocks()) <= in_place:
+            return whole
+        return [(low, high, other, top) for tag, low, high, other, top in matcher.get_opcodes() if tag != "equal"]
+
+    def _frozen(self, value: Any) -> Hashable:
+        """Return something hashable that is equal for the same trees only."""
+        self.spend()
+        if isinstance(value, Mapping):
+            return frozenset((key, self._frozen(item)) for key, item in value.items())
+        if _is_array(value):
+            return (type(value), *map(self._frozen, value))
+        if value is None or isinstance(value, (str, bytes)):
+            return value
+        return (type(value), repr(value))
 
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, (list, tuple))
 
 
-def _objects(before: Mapping[Any, Any], after: Mapping[Any, Any], path: str) -> Iterator[Difference]:
-    for key, value in before.items():
-        yield from _walk(value, after.get(key, MISSING), path + _step(key))
-    for key, value in after.items():
-        if key not in before:
-            yield from _walk(MISSING, value, path + _step(key))
-
-
 def _step(key: Any) -> str:
     return step(key) if isinstance(key, str) else f"[{key!r}]"
-
-
-def _same(before: Any, after: Any) -> bool:
-    """Whether two trees are the same; unlike `==` it tells 1 from 1.0 and True, and NaN is the same as NaN."""
-    if before is after:
-        return True
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        return before.keys() == after.keys() and all(_same(value, after[key]) for key, value in before.items())
-    if type(before) is not type(after):
-        return False
-    if _is_array(before):
-        return len(before) == len(after) and all(map(_same, before, after))
-    try:
-        return bool(before == after) or (before != before and after != after)  # noqa: PLR0124 - NaN
-    except Exception:  # a class whose comparison is no yes or no (arrays of numbers)
-        return repr(before) == repr(after)
-
-
-def _arrays(before: Sequence[Any], after: Sequence[Any], path: str) -> Iterator[Difference]:
-    start, ends = _shared_ends(before, after)
-    old, new = before[start : len(before) - ends], after[start : len(after) - ends]
-    for old_low, old_high, new_low, new_high in _blocks(old, new):
-        paired = min(old_high - old_low, new_high - new_low)
-        for index in range(old_low, old_high):
-            other = new[new_low + index - old_low] if index < old_low + paired else MISSING
-            yield from _walk(old[index], other, f"{path}[{start + index}]")
-        for index in range(new_low + paired, new_high):
-            yield from _walk(MISSING, new[index], f"{path}[{start + index}]")
-
-
-def _shared_ends(before: Sequence[Any], after: Sequence[Any]) -> tuple[int, int]:
-    shortest = min(len(before), len(after))
-    start = 0
-    while start < shortest and _same(before[start], after[start]):
-        start += 1
-    ends = 0
-    while ends < shortest - start and _same(before[-1 - ends], after[-1 - ends]):
-        ends += 1
-    return start, ends
-
-
-def _blocks(old: Sequence[Any], new: Sequence[Any]) -> list[tuple[int, int, int, int]]:
-    """Return the ranges of `old` and `new` that face each other and differ, equal items between them left out.
-
-    By position, unless more items are equal when some are taken as inserted or removed.
-    """
-    whole = [(0, len(old), 0, len(new))]
-    if not old or not new or max(len(old), len(new)) > _ALIGNED:
-        return whole
-    left, right = [_frozen(item) for item in old], [_frozen(item) for item in new]
-    in_place = sum(map(operator.eq, left, right))
-    matcher = SequenceMatcher(None, left, right, autojunk=False)
-    if sum(block.size for block in matcher.get_matching_blocks()) <= in_place:
-        return whole
-    return [(low, high, other, top) for tag, low, high, other, top in matcher.get_opcodes() if tag != "equal"]
-
-
-def _frozen(value: Any) -> Hashable:
-    """Return something hashable that is equal for the same trees only."""
-    if isinstance(value, Mapping):
-        return frozenset((key, _frozen(item)) for key, item in value.items())
-    if _is_array(value):
-        return (type(value), *map(_frozen, value))
-    if value is None or isinstance(value, (str, bytes)):
-        return value
-    return (type(value), repr(value))
 
 
 _short = reprlib.Repr()
