@@ -3,8 +3,7 @@
 import shutil
 
 import pytest
-
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+from playwright import sync_api as playwright
 
 CHROMIUM = shutil.which("chromium")
 ARGUMENTS = (
