@@ -1,5 +1,7 @@
 """How well two runs are aligned: known mutations of synthetic runs, the truth kept; F1 of pairs, first departure found.
 
+Real runs, where they are here, are mutated alike and judged by the same rule.
+
 Every method pairs the same runs and is judged by the same rule: which node differs first is read off its pairs. Ours
 is taken through `compare`; what it reports as the departure is judged besides. Exact tree edit distance is too slow
 for the full size in Python and is measured, beside ours, on smaller runs.
@@ -7,16 +9,19 @@ for the full size in Python and is measured, beside ours, on smaller runs.
 
 from __future__ import annotations
 
+import json
 import sys
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import airline
 import tree_peers
 from measure import Figure, report
 from mutated_runs import Maker, Mutation, Piece, recorded
 
 from otel_agent_replay.compare import Added, Changed, Comparison, Moved, NodeRef, Removed, compare
+from otel_agent_replay.model import Kind
 
 COLUMNS: dict[str, tuple[tuple[str, ...], float]] = {
     "structure 3%": (("insert", "delete"), 0.03),
@@ -196,6 +201,43 @@ def table(nodes: int, seeds: Sequence[int], methods: dict[str, Callable[[Piece, 
     return mine
 
 
+def real_runs() -> list[Piece]:
+    """Return the airline trajectories as runs: their model and tool calls with their own words; empty without them."""
+    runs = []
+    for record in airline.corpus() or []:
+        root = Piece(1, Kind.RUN, "airline")
+        uid, asked = 1, ""
+        for number, message in enumerate(record["traj"]):
+            if message["role"] not in ("assistant", "tool"):
+                continue
+            uid += 1
+            content, calls = str(message.get("content") or ""), message.get("tool_calls") or []
+            if message["role"] == "tool":
+                root.children.append(Piece(uid, Kind.TOOL, str(message.get("name")), asked, content))
+            else:
+                before = str(record["traj"][number - 1].get("content") or "") if number else ""
+                asked = json.dumps([call["function"]["arguments"] for call in calls])
+                root.children.append(Piece(uid, Kind.MODEL, "chat", f"{number} {before}", content + asked))
+        runs.append(root)
+    return runs
+
+
+def judge_real(share: float) -> Score:
+    """Return what ours scores on real runs that were mutated as the mixed column says."""
+    score = Score()
+    for seed, a in enumerate(real_runs()):
+        maker = Maker(seed, first=10_000)
+        b, mutations = maker.mutate(a, COLUMNS[MIXED][0], share)
+        case = Trial(a, b, mutations)
+        comparison = compared(case)
+        score.trials += 1
+        score.f1 += f1(case, pairs_of(comparison))
+        truth, told = first_different(case, true_pairs(case), orders=False), reported(comparison)
+        score.reported += bool(truth & told) if truth else not told
+    score.f1 /= max(score.trials, 1)
+    return score
+
+
 def main() -> int:
     """Print the tables and judge ours by its floors."""
     seeds = range(int(sys.argv[1]) if len(sys.argv) > 1 else 20)
@@ -210,6 +252,16 @@ def main() -> int:
         figures.append(
             Figure(f"first departure found, {MIXED}, {name}", 20 * count / trials, 17, "of 20 trials", at_most=False)
         )
+    real = judge_real(0.1)
+    if real.trials:
+        detail = f"{real.trials} real runs, a tenth of their steps mutated"
+        found = 20 * real.reported / real.trials
+        figures.append(Figure("F1 of pairs, real runs", round(real.f1, 4), 0.95, "", at_most=False, detail=detail))
+        figures.append(
+            Figure("first departure, real runs", round(found, 1), 17, "of 20 trials", at_most=False, detail=detail)
+        )
+    else:
+        print("no trajectories here: real runs were not measured")
     return report("align_quality", figures)
 
 

@@ -23,10 +23,10 @@ Shape = Callable[[int], tuple[Piece, Piece]]
 
 
 def agents(count: int) -> tuple[Piece, Piece]:
-    """A run and its copy with one node in twenty mutated."""
+    """A run and its copy with forty mutations."""
     maker = Maker(7)
     root = maker.run(count)
-    mutated, _ = maker.mutate(root, ("insert", "payload", "delete", "reorder"), 200 / count)
+    mutated, _ = maker.mutate(root, ("insert", "payload", "delete", "reorder"), 40 / count)
     return root, mutated
 
 
@@ -67,7 +67,7 @@ def alike(count: int) -> tuple[Piece, Piece]:
 
 
 SHAPES: dict[str, Shape] = {
-    "agent runs, 200 mutations": agents,
+    "agent runs, 40 mutations": agents,
     "two unrelated runs": unrelated,
     "children of one root": wide,
     "a chain half as deep": deep,

@@ -67,9 +67,10 @@ class Mutation:
 class Maker:
     """Makes runs and mutates them, from one seed."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, first: int = 0) -> None:
+        """Nodes that are made get the uids after `first`."""
         self.random = random.Random(seed)
-        self._made = 0
+        self._made = first
 
     def run(self, nodes: int) -> Piece:
         """Return a run of about `nodes` nodes."""
