@@ -1,8 +1,9 @@
 """Our reduction of recorded streams beside the provider SDKs' own stream parsers, in MB/s over the same bytes.
 
-The peers are `openai.Stream` and `anthropic.Stream`, and botocore's `EventStream` for Bedrock: given an httpx response that holds the body already (no socket, no
-client, no retry), iterated to the end, the events counted and dropped. That is their parse from bytes to event objects and
-nothing more; they fold nothing, and check no arguments. Ours goes the whole way: bytes to events to the folded message, tool
+The peers are `openai.Stream`, `anthropic.Stream` (for Claude on Bedrock Invoke with its own decoder of AWS frames), and
+botocore's `EventStream` for Bedrock Converse: given a response that holds the body already (no socket, no client, no retry),
+iterated to the end, the events counted and dropped. That is their parse from bytes to event objects and nothing more; they
+fold nothing, and check no arguments. Ours goes the whole way: bytes to events to the folded message, tool
 arguments checked, problems named. Both get the body in the same pieces of 4 KiB.
 
 The corpus is every recorded stream that both sides read without an error, read from OTEL_AGENT_REPLAY_DATA or
@@ -11,6 +12,7 @@ The corpus is every recorded stream that both sides read without an error, read 
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import sys
@@ -42,6 +44,7 @@ TIMES_MB_S = 3.0
 
 openai_client = openai.OpenAI(api_key="none", max_retries=0)
 anthropic_client = anthropic.Anthropic(api_key="none", max_retries=0)
+claude_on_bedrock = anthropic.AnthropicBedrock(aws_region="us-east-1", aws_access_key="none", aws_secret_key="none")
 
 
 class Pieces(httpx2.SyncByteStream):
@@ -92,9 +95,11 @@ PEERS: dict[str, Callable[[list[bytes]], Any]] = {
         cast_to=RawMessageStreamEvent, response=response(pieces), client=anthropic_client
     ),
     "aws.bedrock_converse": bedrock_events,
+    "aws.bedrock_invoke": lambda pieces: anthropic.Stream(
+        cast_to=RawMessageStreamEvent, response=response(pieces), client=claude_on_bedrock
+    ),
 }
-# Bedrock Invoke has no place here: most of its recorded streams are one frame, and its client parses no message at all.
-MEDIA_TYPES = {"aws.bedrock_converse": FRAMES}
+MEDIA_TYPES = {"aws.bedrock_converse": FRAMES, "aws.bedrock_invoke": FRAMES}
 
 
 def cut(body: bytes) -> list[bytes]:
@@ -147,12 +152,14 @@ def made() -> dict[str, list[bytes]]:
         headers = {":event-type": name, ":content-type": "application/json", ":message-type": "event"}
         return b"".join(written_frame(headers, json.dumps(value).encode()) for value in values)
 
+    invoked = [{"bytes": base64.b64encode(json.dumps(event).encode()).decode()} for event in messages]
     converse = [{"contentBlockIndex": 0, "delta": {"text": text}} for text in deltas]
     return {
         "openai.chat_completions": [framed(chat)],
         "openai.responses": [framed(responses)],
         "anthropic.messages": [framed(messages)],
         "aws.bedrock_converse": [frames("contentBlockDelta", converse)],
+        "aws.bedrock_invoke": [frames("chunk", invoked)],
     }
 
 
