@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from otel_agent_replay.compare.change_list import Sides
 from otel_agent_replay.compare.changes import Added, Change, Changed, Field, Moved, NodeRef, Placed, Removed
 from otel_agent_replay.compare.consequences import Consequence
+from otel_agent_replay.compare.origin import origin_of
 from otel_agent_replay.compare.timeline import Timeline
 from otel_agent_replay.compare.tree import Tree
 from otel_agent_replay.model import (
@@ -190,7 +191,8 @@ class _Reasoning:
             return self._unexplained("the step itself is declared differently")
         if set(requests) == {Cause.REQUEST} and _same_in_another_order(change):
             return Cause.ORDER, [*evidence, "both requests hold the same values in another order"]
-        return requests[0], [*evidence, *self._version_evidence(), *self._ambient_evidence(change)]
+        more = [*self._origin_evidence(change), *self._version_evidence(), *self._ambient_evidence(change)]
+        return requests[0], [*evidence, *more]
 
     def _of_structure(self, placed: Placed, counterpart: Change | None) -> tuple[Cause, list[str]]:
         change = placed.change
@@ -227,6 +229,13 @@ class _Reasoning:
             f"{name} is {before!r} in A and {after!r} in B"
             for name, before, after in code_differences(self._a.run.versions, self._b.run.versions)
         ]
+
+    def _origin_evidence(self, change: Changed) -> list[str]:
+        node = self._sides.tree_b.nodes[change.b.index].node
+        asked = (Field.REQUEST, Field.MESSAGES, Field.INSTRUCTIONS, Field.ENDPOINT)
+        places = [place for item in change.fields if item.field in asked for place in item.differences]
+        said = "" if node is None or node.kind is Kind.RUN else origin_of(self._b, node, places)
+        return [said] if said else []
 
     def _ambient_evidence(self, change: Changed) -> list[str]:
         """Say which recorded clock and random reads went before with other values: they may be the source."""
