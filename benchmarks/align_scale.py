@@ -48,11 +48,11 @@ def wide(count: int) -> tuple[Piece, Piece]:
 
 
 def deep(count: int) -> tuple[Piece, Piece]:
-    """A chain half as deep as there are spans elsewhere; its last node differs."""
+    """A chain a twentieth as deep as there are spans elsewhere (paths grow with depth); its last node differs."""
     made = []
     for end in ("one", "other"):
-        below = Piece(count // 2, Kind.TOOL, "search", end)
-        for uid in range(count // 2 - 1, 0, -1):
+        below = Piece(count // 20, Kind.TOOL, "search", end)
+        for uid in range(count // 20 - 1, 0, -1):
             below = Piece(uid, Kind.SCOPE, "step", children=[below])
         made.append(Piece(0, Kind.RUN, "agent", children=[below]))
     return made[0], made[1]
@@ -70,7 +70,7 @@ SHAPES: dict[str, Shape] = {
     "agent runs, 40 mutations": agents,
     "two unrelated runs": unrelated,
     "children of one root": wide,
-    "a chain half as deep": deep,
+    "a chain a twentieth as deep": deep,
     "identical siblings": alike,
 }
 
