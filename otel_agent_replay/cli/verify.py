@@ -19,7 +19,7 @@ Exit codes: 0 every digest holds, 1 something is missing or altered, 125 the run
 With --replay: 0 proven, 1 it departs or replays only with the recorded hash seed, 125 cannot judge.
 
 \b
-Examples:
+Example:
   agent-replay verify 0198c2
   agent-replay verify 0198c2 --replay --entry app.agents:support
   agent-replay verify 0198c2 --replay --times 5 -- python agent.py "Where is order 17?"

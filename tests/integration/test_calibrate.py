@@ -15,6 +15,7 @@ from otel_agent_replay.testing.replies import echo
 from tests.support.agents import Script
 
 pytest.importorskip("httpx")
+pytestmark = pytest.mark.soak
 
 SOURCE = """
 import os, time, uuid

@@ -246,7 +246,7 @@ def test_show_says_the_state_and_what_it_takes_to_be_back(recorded):
     assert json.loads(other.stdout)["checkpoint"] is None
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_thousand_checkpoints_in_a_large_lake_are_read_in_about_a_second(tmp_path):
     """A hundred runs of a thousand spans each, ten of them with checkpoints: whole rows, contents and all."""
     runs = []

@@ -11,7 +11,7 @@ from otel_agent_replay.cli.main import main
 from otel_agent_replay.lake.catalog import Lake
 from tests.support.agents import Script
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.soak
 
 RUNS = 200
 

@@ -134,7 +134,7 @@ print(json.dumps({"absent": absent, "answer": guide("museum"), "from": replay.__
 """
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_a_fresh_installation_works_alone(wheel, tmp_path):
     """With its own dependencies alone: it imports, records, says what is there, and `agent-replay demo` replays."""
     venv = tmp_path / "venv"

@@ -1,4 +1,4 @@
-"""One headless Chromium a worker, and pages of it in which reports are opened from files, as a person would."""
+"""One headless Chromium a module, and pages of it in which reports are opened from files, as a person would."""
 
 import shutil
 
@@ -21,7 +21,9 @@ def pytest_collection_modifyitems(items):
                 item.add_marker(pytest.mark.skip(reason="there is no chromium on this machine"))
 
 
-@pytest.fixture(scope="session")
+# A module's, not a session's: while it is up, its driver's event loop runs in the worker's main thread, where other
+# modules' tests start loops of their own.
+@pytest.fixture(scope="module")
 def launched():
     """Chromium, with a profile of its own that is gone afterwards."""
     with playwright.sync_playwright() as driver:
@@ -30,9 +32,9 @@ def launched():
         browser.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def tab(launched):
-    """One page for all tests of a worker: opening one takes longer than most tests."""
+    """One page for all tests of a module: opening one takes longer than most tests."""
     context = launched.new_context(permissions=["clipboard-read", "clipboard-write"])
     yield context.new_page()
     context.close()
