@@ -145,6 +145,7 @@ def test_the_whole_result_as_json(shop):
     assert refund["happened"] is True
 
 
+@pytest.mark.soak
 def test_the_expected_log_is_written_and_then_held_against(shop):
     """--update writes it once, shows what it changed, and changes nothing the second time; a later change is a diff."""
     first = component(shop, "case", "--update")

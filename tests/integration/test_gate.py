@@ -73,6 +73,7 @@ def test_a_fix_that_is_too_much_breaks_the_control(shop):
     assert control["newly_broken"] == ["must_call refund"]
 
 
+@pytest.mark.soak
 def test_a_good_run_beside_a_bad_case_is_tried_too(shop):
     """The guard set counts: a good run of another case must stay acceptable under today's code."""
     shop.write(shop.cases / "lost-order", lambda content: content.update(good=["../paid-order"]))
@@ -133,6 +134,7 @@ def test_the_budget_ends_before_it_is_overdrawn(shop, model):
     assert len(model.asked) == 1
 
 
+@pytest.mark.soak
 def test_flakiness_is_told_as_a_rate(shop, model, monkeypatch):
     """Of four live trials one refunds: the case does not pass, and the rate and its interval are told."""
     shutil.rmtree(shop.cases / "paid-order")
@@ -154,6 +156,7 @@ def test_a_rerun_goes_live_from_the_first_step(shop, model):
     assert document["cases"][0]["trials"][0]["means"] == "rerun"
 
 
+@pytest.mark.soak
 def test_accepted_drift_is_decided_offline_from_then_on(shop, model):
     """--update shows the change and asks for --yes; once accepted the next gate is exact, free, and passes."""
     shop.code(PROMPTED)
@@ -227,6 +230,7 @@ def test_a_command_with_another_input_is_not_the_case(shop):
     assert "called with another input" in told.stdout
 
 
+@pytest.mark.soak
 def test_a_case_on_fixtures_is_decided_by_its_component_run(shop):
     """Without a recorded run the fixtures answer; what a component run does not check is not decided."""
     case = shop.cases / "on-fixtures"

@@ -582,6 +582,7 @@ def test_texts_with_half_a_character_everywhere(host, url):
     assert here.said == []
 
 
+@pytest.mark.soak
 def test_an_argument_of_50_mb(host):
     """It is passed on untouched and recorded whole."""
     here = host()

@@ -175,7 +175,7 @@ def talks(tmp_path_factory):
     return script, [script.load(run) for run in script.runs()], printed
 
 
-@pytest.mark.parametrize("number", range(4))
+@pytest.mark.parametrize("number", [0, *(pytest.param(number, marks=pytest.mark.soak) for number in (1, 2, 3))])
 def test_a_graph_of_models_and_tools_replays_exactly(talks, number):
     """Sync, async, a turn of an older thread, parallel nodes: twice in a row, without provider, tool or database."""
     script, runs, _ = talks

@@ -87,6 +87,7 @@ def test_a_failure_prints_the_aligned_diff(shop, pytester, model):
     assert model.asked == []
 
 
+@pytest.mark.soak
 def test_replay_record_keeps_the_run_that_holds(shop, pytester, model):
     """--replay-record goes live and accepts; the same tests then pass offline, also in many processes at once."""
     shop.code(PROMPTED)

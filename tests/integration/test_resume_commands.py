@@ -174,6 +174,7 @@ def test_a_run_that_waits_for_a_person_is_approved_and_goes_on(shop, world):
     assert {what.split()[0]: count for what, count in world.called.items()} == {"/before": 1, "/paid": 1}
 
 
+@pytest.mark.soak
 def test_other_code_is_refused_by_name_unless_told(shop, world):
     """After the source was edited a run is not gone on with, and the report says what differs; `--changed` does it."""
     run = shop.recorded(shop.run("record", *shop.command("desk", "x"), status=128 + signal.SIGKILL, kill_at="before:2"))
@@ -194,6 +195,7 @@ def test_a_run_beyond_its_steps_is_told_to_be_aborted(shop, world):
     assert RunStatus.ABORTED.value in json.dumps(shop.json("runs", "--json"))
 
 
+@pytest.mark.soak
 def test_a_script_without_any_agent_is_resumed_by_its_command(world, tmp_path):
     """A plain script that died under `record` is one run, and `resume` finishes it: nothing is asked or sent twice."""
     shop = Shop(tmp_path, world, BARE)
