@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PROTO := $(wildcard proto/otel_agent_replay/wire/v1/*.proto)
 
-.PHONY: setup demo test soak fuzz test-model lint types proto proto-check bench lock clean
+.PHONY: setup demo test viewer soak fuzz test-model lint types proto proto-check bench lock clean
 
 setup: $(STAMP)
 
@@ -18,8 +18,12 @@ demo: setup
 	$(BIN)/python -m otel_agent_replay.demo build/demo
 
 test: setup
-	$(BIN)/python -m pytest -n auto -m "not crowd and not model and not soak"
+	$(BIN)/python -m pytest -n auto -m "not crowd and not model and not soak and not viewer"
 	$(BIN)/python -m pytest -m crowd
+
+# Needs Debian's packages chromium and chromium-driver; without them each of its tests is skipped with that reason.
+viewer: setup
+	$(BIN)/python -m pytest -n auto -m viewer
 
 soak: setup
 	$(BIN)/python -m pytest -n auto -m soak
