@@ -356,7 +356,8 @@ def _rows_of(table: pa.Table) -> list[dict[str, Any]]:
     values = [
         [None] * len(table) if column.null_count == len(table) else column.to_pylist() for column in table.columns
     ]
-    return [dict(zip(table.column_names, cells, strict=True)) for cells in zip(*values, strict=True)]
+    names = table.column_names  # once: Arrow makes the list anew each time it is asked
+    return [dict(zip(names, cells, strict=True)) for cells in zip(*values, strict=True)]
 
 
 def payload_numbers(rows: Sequence[dict[str, Any]]) -> dict[bytes, int]:
