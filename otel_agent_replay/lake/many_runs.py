@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.lake.catalog import Lake, open_spans, payload_numbers
+from otel_agent_replay.lake.catalog import Lake, open_spans, payload_numbers, told_rows
 from otel_agent_replay.lake.layout import LOSSES, PAYLOADS, SPANS, LakeFile, Partition, files_in
 from otel_agent_replay.lake.loss_rows import load_loss
 from otel_agent_replay.lake.parquet_file import damage_named
@@ -109,24 +109,10 @@ def _rows_by_attempt(file: LakeFile, wanted: set[bytes]) -> dict[tuple[bytes, in
     with damage_named(file.path):
         table = parquet.read_row_groups(groups, use_threads=False)
         column = table.column("run_id")
-        rows = _told(table.filter(pc.is_in(column, pa.array(sorted(wanted), column.type))))
+        rows = told_rows(table.filter(pc.is_in(column, pa.array(sorted(wanted), column.type))))
     for row in rows:
         found[row["run_id"], row["attempt"] or 1].append(row)
     return found
-
-
-class _Row(dict[str, Any]):
-    """A row of which columns that say nothing in the whole batch are left out: making them is half of the work."""
-
-    def __missing__(self, column: str) -> None:
-        return None
-
-
-def _told(table: pa.Table) -> list[_Row]:
-    """Return the rows of a table, without the columns that are null throughout."""
-    names = [name for name in table.column_names if table.column(name).null_count < len(table)]
-    values = [table.column(name).to_pylist() for name in names]
-    return [_Row(zip(names, cells, strict=True)) for cells in zip(*values, strict=True)]
 
 
 def _groups_of(parquet: pq.ParquetFile, wanted: Sequence[bytes]) -> list[int]:
