@@ -58,6 +58,7 @@ class CompletionOrder:
 
     def __init__(self, tapes: Sequence[Tape]) -> None:
         self._tapes = tapes
+        self._alone = len(tapes) == 1
         turns = _turns_of(tapes)
         self._turns = turns
         self._taken = bytearray(len(turns) + 2)  # one more for what never ended, and one that is never taken
@@ -190,12 +191,13 @@ class CompletionOrder:
         first task must have run before the second is done, although no other thread ended in between.
         """
         last = self._last_ended
-        return last is None or (_strand(last) == _strand(entry) and self._tape_of(last) == self._tape_of(entry))
+        if last is None or last.strand != entry.strand:
+            return last is None
+        return self._alone or self._tape_of(last) == self._tape_of(entry)
 
     def _tape_of(self, entry: Ending) -> int:
         """Return the place of the tape that an entry lies on among the tapes; one that never ended lies anywhere."""
-        turn = entry.end_turn if len(self._tapes) > 1 else -1
-        return self._turns[turn].tape if 0 <= turn < len(self._turns) else 0
+        return self._turns[entry.end_turn].tape if 0 <= entry.end_turn < len(self._turns) else 0
 
     def _ended_together(self, entry: Ending) -> bool:
         """Whether this end and the one before it fell into one turn of the recorded loop, or the turn after.
@@ -360,10 +362,6 @@ def _is_owner(owner: tuple[int, object]) -> bool:
 def _owner() -> tuple[int, object]:
     loop = _running_loop()
     return (_ident(), None if loop is None else _current_task(loop))
-
-
-def _strand(ending: Ending) -> str:
-    return ending.strand if isinstance(ending, ThreadEnd) else ending.node.strand
 
 
 def _recorded_ns(turn: _At) -> int:

@@ -51,7 +51,8 @@ class Entry:
     # What each answer needs lies here too: a long tape is not near the processor, and each hop from object to object
     # is felt.
     __slots__ = (
-        "begin_turn", "below", "call", "canonical", "end_turn", "key", "node", "outcome", "span", "step", "taken",
+        "begin_turn", "below", "call", "canonical", "end_turn", "key", "node", "outcome", "span", "step", "strand",
+        "taken",
     )  # fmt: skip
 
     def __init__(self, node: Node, call: Call, span: tuple[int, int], below: bool) -> None:
@@ -60,6 +61,7 @@ class Entry:
         self.outcome = node.outcome
         self.step = node.step or 0
         self.key = call.idempotency_key
+        self.strand = node.strand
         self.span = span
         self.below = below
         self.taken = False

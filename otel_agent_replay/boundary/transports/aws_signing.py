@@ -11,6 +11,7 @@ import hashlib
 from types import ModuleType
 from typing import Any
 
+from otel_agent_replay.boundary.crossing import current
 from otel_agent_replay.boundary.http_call import SentRequest
 from otel_agent_replay.boundary.signing import Headers, signed
 
@@ -28,6 +29,9 @@ def patch(module: ModuleType) -> None:
         @functools.wraps(original)
         def add_auth(self: Any, request: Any) -> Any:
             result = original(self, request)
+            here = current.get()
+            if here is None or (here[0].edits is None and here[0].route is None):
+                return result  # nothing is changed on its way: while recording, nobody is to sign again
             signature = request.headers.get("Authorization")
             if signature:
                 signed(str(signature), functools.partial(_sign, self, original, type(request)))
