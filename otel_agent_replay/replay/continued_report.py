@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import enum
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import (
@@ -20,7 +19,7 @@ from otel_agent_replay.errors import (
     RunBusy,
 )
 from otel_agent_replay.replay.entering import Entrance
-from otel_agent_replay.replay.report_file import write_whole
+from otel_agent_replay.replay.report_file import fields_in, write_whole
 from otel_agent_replay.replay.tape import Tape
 from otel_agent_replay.replay.told_steps import ToldStep
 
@@ -148,13 +147,7 @@ class ContinuedReport:
     def from_json(cls, text: str) -> ContinuedReport:
         """Return the report that `to_json` wrote. Raises DamagedRecording when it is not one."""
         try:
-            found: dict[str, Any] = json.loads(text)
-            known = {item.name for item in fields(cls)}
-            values: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in found.items()
-                if name in known
-            }
+            values = fields_in(text, cls)
             values["status"] = ContinuedStatus(values["status"])
             values["steps"] = tuple(map(ToldStep.from_json, values.get("steps", ())))
             return cls(**values)

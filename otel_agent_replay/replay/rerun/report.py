@@ -5,9 +5,8 @@ from __future__ import annotations
 import enum
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from otel_agent_replay.errors import (
     AgentReplayError,
@@ -16,7 +15,7 @@ from otel_agent_replay.errors import (
     FenceViolation,
     ReplayInterrupt,
 )
-from otel_agent_replay.replay.report_file import write_whole
+from otel_agent_replay.replay.report_file import fields_in, write_whole
 from otel_agent_replay.replay.rerun.drift import Drift
 
 KILLED = "limit"
@@ -80,13 +79,7 @@ class RerunReport:
     def from_json(cls, text: str) -> RerunReport:
         """Return the report that `to_json` wrote. Raises DamagedRecording when it is not one."""
         try:
-            found: dict[str, Any] = json.loads(text)
-            known = {item.name for item in fields(cls)}
-            values: dict[str, Any] = {
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in found.items()
-                if name in known
-            }
+            values = fields_in(text, cls)
             values["status"] = RerunStatus(values["status"])
             values["drifted"] = tuple(Drift(**one) for one in values.get("drifted", ()))
             return cls(**values)
