@@ -143,6 +143,8 @@ def _foreign(character: str, draws: _Draws) -> str:
     first = ord(character) // _BLOCK * _BLOCK
     category = unicodedata.category(character)
     like = [chr(code) for code in range(first, first + _BLOCK) if unicodedata.category(chr(code)) == category]
+    # A letter without a capital of its own, like a sharp s, would not come back from capitals as the same one.
+    like = [letter for letter in like if category != "Ll" or len(letter.upper()) == 1] or like
     fit = [one for one in like if _size(one) == _size(character)]
     return fit[draws.below(len(fit))] if fit else character
 
