@@ -7,6 +7,7 @@ have a commit on disk before it returns. Knows how the tables are made, not what
 from __future__ import annotations
 
 import os
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from otel_agent_replay.ledger.turns import Turns
 
 _BUSY_MS = 30_000
 _MAKING = 0x61_67_72_70  # PostgreSQL's advisory lock of whoever makes the tables
-_time_ns = time.time_ns
+_monotonic, _sleep, _time_ns = time.monotonic, time.sleep, time.time_ns
 _inherited: list[_Connections] = []
 """The parent's connections, in a forked child: closing one here, or losing it, would end the parent's."""
 
@@ -181,7 +182,8 @@ def _sqlite(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def connected(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # the driver's own BEGIN would not take the lock
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "fullfsync=ON"):
+        _write_ahead(connection)
+        for pragma in ("synchronous=FULL", "fullfsync=ON"):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
@@ -190,6 +192,23 @@ def _sqlite(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN" if reads else "BEGIN IMMEDIATE")
 
     return engine
+
+
+def _write_ahead(connection: sqlite3.Connection) -> None:
+    """Have a file's writes logged ahead, a new file's from now on.
+
+    SQLite does not wait for others when it changes that, whatever its busy timeout: workers that open a new file at
+    the same time would be told that it is locked.
+    """
+    until = _monotonic() + _BUSY_MS / 1000
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or _monotonic() > until:
+                raise
+        _sleep(0.005)
 
 
 def _short(error: BaseException) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import sqlite3
 import sys
 import threading
 import time
@@ -265,6 +266,21 @@ def test_a_forked_child_has_no_lease_but_a_ledger(url, run_id, ledger):
         assert (seen["runs"], seen["own"]) == (1, 1)
         assert parent.ask("intend", key="k") == "new"
     assert [one.key for one in ledger.effects(run_id)] == ["k"]
+
+
+def test_a_new_file_that_another_worker_is_making_is_waited_for(tmp_path):
+    """SQLite itself does not wait for a file's other users to change its mode: the ledger opens once they are done."""
+    url = ledger_url("file", tmp_path)
+    other = sqlite3.connect(tmp_path / "ledger.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("CREATE TABLE other (id INTEGER)")
+    with ThreadPoolExecutor() as pool:
+        opening = pool.submit(open_ledger, url)
+        with pytest.raises(TimeoutError):
+            opening.result(0.1)
+        other.execute("COMMIT")
+        opening.result(60).close()
+    other.close()
 
 
 # --- effects ---

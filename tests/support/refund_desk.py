@@ -60,7 +60,9 @@ def refund(order: str, cents: int, idempotency_key: str = "") -> dict:
 def desk(order: str) -> list:
     told = TASKS / f"{order}.run"
     here = current.get()
-    if here is not None and not told.exists():
+    if here is None:
+        raise RuntimeError(f"the run of {order} is not recorded")
+    if not told.exists():
         part = TASKS / f"{order}.{os.getpid()}"
         part.write_text(here[0].run_id.hex())
         part.rename(told)
