@@ -7,13 +7,15 @@ mending of surrogates that JSON escapes may leave in text.
 from __future__ import annotations
 
 import json
+import json.scanner
 import re
 from typing import Any
 
 TOO_DEEP = '"(nested too deeply to be written)"'
 """What `compact` gives for a value that the standard parser could read but not write."""
 
-_decoded = json.JSONDecoder().raw_decode  # what `json.loads` comes to for a text without spaces around it
+_scanned = json.scanner.make_scanner(json.JSONDecoder())  # type: ignore[arg-type] # typed as if it took itself
+"""What `json.loads` comes to for a text without spaces around it."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -26,8 +28,8 @@ def parse(text: str | bytes) -> Any:
     """The value, or None when `text` is not JSON (or is `null`, or is nested beyond what the parser takes)."""
     if isinstance(text, str):
         try:
-            value, end = _decoded(text)
-        except (ValueError, RecursionError):
+            value, end = _scanned(text, 0)
+        except (ValueError, RecursionError, StopIteration):
             end = -1
         if end == len(text):
             return value
