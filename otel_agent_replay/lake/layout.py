@@ -11,7 +11,6 @@ listing is therefore enough to leave out most files. Knows nothing of columns.
 
 from __future__ import annotations
 
-import os
 import re
 import uuid
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from otel_agent_replay.errors import RunNotFound
+from otel_agent_replay.lake.live_files import live_names, sync
 
 SPANS = "spans"
 PAYLOADS = "payloads"
@@ -79,18 +79,19 @@ def file_name(first_ms: int, last_ms: int, pack: int) -> str:
 
 
 def files_in(folder: Path) -> list[LakeFile]:
-    """Return the published files of one partition folder, by name; [] when there is no such folder."""
-    try:
-        names = sorted(entry.name for entry in folder.iterdir())
-    except FileNotFoundError:
-        return []
-    found = []
-    for name in names:
-        match = _NAME.fullmatch(name)
-        if match is not None:
-            first, last, pack = (int(part, 16) for part in match.groups())
-            found.append(LakeFile(folder / name, first, last, pack))
-    return found
+    """Return the published files of one partition folder, by name; [] when there is no such folder.
+
+    Files that a compaction has replaced are left out, and those that it has not finished. Raises DamagedRecording when
+    which these are cannot be read.
+    """
+    found = (file_at(folder / name) for name in live_names(folder))
+    return [file for file in found if file is not None]
+
+
+def file_at(path: Path) -> LakeFile | None:
+    """Return what a path's name says; None where it is no name of a published file."""
+    match = _NAME.fullmatch(path.name)
+    return None if match is None else LakeFile(path, *(int(part, 16) for part in match.groups()))
 
 
 def all_partitions(lake: Path) -> list[Partition]:
@@ -164,10 +165,10 @@ def temporary_beside(target: Path) -> Path:
 
 def publish(temporary: Path, target: Path) -> None:
     """Make a finished file visible as `target`, durably and at once: a reader sees the whole file or none."""
-    _sync(temporary)
+    sync(temporary)
     temporary.replace(target)
     # The rename itself must survive a power cut before a journal segment may be removed.
-    _sync(target.parent)
+    sync(target.parent)
 
 
 def remove_unfinished(lake: Path) -> None:
@@ -175,11 +176,3 @@ def remove_unfinished(lake: Path) -> None:
     for table in TABLES:
         for path in (lake / table).rglob(f"{_TEMPORARY_PREFIX}*.tmp"):
             path.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
