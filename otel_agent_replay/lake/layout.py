@@ -68,9 +68,14 @@ class LakeFile:
 
     def beside(self, table: str) -> Path:
         """Return the path of the file of the same pack in another table."""
-        hour = self.path.parent
-        date = hour.parent
-        return date.parent.parent / table / date.name / hour.name / self.path.name
+        return beside(self.path, table)
+
+
+def beside(path: Path, table: str) -> Path:
+    """Return the path of the same name and partition in another table."""
+    hour = path.parent
+    date = hour.parent
+    return date.parent.parent / table / date.name / hour.name / path.name
 
 
 def file_name(first_ms: int, last_ms: int, pack: int) -> str:

@@ -7,7 +7,6 @@ what a request says and what a search found. README.md beside this file document
 
 from __future__ import annotations
 
-import re
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING
 import duckdb
 
 from otel_agent_replay.lake import schema
-from otel_agent_replay.lake.layout import LABELS, LOSSES, PAYLOADS, SPANS, all_files
+from otel_agent_replay.lake.layout import LABELS, LOSSES, PAYLOADS, SPANS
+from otel_agent_replay.lake.listing import LakeListing
 from otel_agent_replay.lake.payload_contents import PayloadContents
 from otel_agent_replay.lake.payload_text import PayloadTexts
 
@@ -51,6 +51,7 @@ _SCHEMAS = {
 }
 
 _HIVE_TYPES = "{'date': DATE, 'hour': INTEGER}"
+_BEFORE_ALL = -1  # no transaction has that number
 
 
 def connect(lake: Path, *, run_id: bytes | None = None) -> duckdb.DuckDBPyConnection:
@@ -64,20 +65,29 @@ def connect(lake: Path, *, run_id: bytes | None = None) -> duckdb.DuckDBPyConnec
     connection = duckdb.connect(":memory:")
     # Published files never change: their footers, a good part of the time of a short query, are read once.
     connection.execute("SET parquet_metadata_cache = true")
-    _define_functions(connection, root)
+    listing = LakeListing(root)
+    _define_functions(connection, root, listing)
     for table, arrow_schema in _SCHEMAS.items():
-        _define(connection, root, table, arrow_schema, run_id)
+        _define(connection, listing, table, arrow_schema, run_id)
     for name in VIEWS:
         connection.execute(f"CREATE VIEW {name} AS\n{view_sql(name)}")
     _shut(connection, root)
     return connection
 
 
-def _define_functions(connection: duckdb.DuckDBPyConnection, root: Path) -> None:
-    """Define what shows payloads: functions over one row at a time.
+def _define_functions(connection: duckdb.DuckDBPyConnection, root: Path, listing: LakeListing) -> None:
+    """Define what lists files, and what shows payloads: functions over one row at a time.
 
     Over Arrow arrays they are faster, but up to 1.5 DuckDB then shows freed memory.
     """
+    connection.create_function(
+        "lake_files",
+        listing.paths,
+        [duckdb.type("VARCHAR"), duckdb.type("UBIGINT")],
+        duckdb.type("VARCHAR[]"),
+        type="native",
+        null_handling="special",
+    )
     texts = PayloadTexts(root)
     contents = PayloadContents(texts)
     found = {
@@ -105,17 +115,22 @@ def view_sql(name: str) -> str:
 
 
 def _define(
-    connection: duckdb.DuckDBPyConnection, root: Path, table: str, arrow_schema: pa.Schema, run_id: bytes | None
+    connection: duckdb.DuckDBPyConnection,
+    listing: LakeListing,
+    table: str,
+    arrow_schema: pa.Schema,
+    run_id: bytes | None,
 ) -> None:
-    if next(all_files(root, table), None) is None:
+    if not listing.paths(table, _BEFORE_ALL):
         empty = arrow_schema.empty_table()
         connection.register("empty", empty)
         columns = "*, NULL::DATE AS date, NULL::INTEGER AS hour"
         connection.execute(f"CREATE TABLE lake_{table} AS SELECT {columns} FROM empty")  # noqa: S608 - our own names
         connection.unregister("empty")
         return
-    pattern = f"{_literal(root)}/{table}/*/*/*.parquet"
-    source = f"read_parquet({_quoted(pattern)}, hive_partitioning = true, hive_types = {_HIVE_TYPES})"
+    # Asked again by every statement: a glob would see the files that a compaction replaces beside those it makes.
+    files = f"lake_files({_quoted(table)}, txid_current()::UBIGINT)"
+    source = f"read_parquet({files}, hive_partitioning = true, hive_types = {_HIVE_TYPES})"
     limit = "" if run_id is None else f" WHERE {_of_run(table, run_id)}"
     connection.execute(f"CREATE VIEW lake_{table} AS SELECT * FROM {source}{limit}")  # noqa: S608 - quoted above
 
@@ -129,17 +144,10 @@ def _of_run(table: str, run_id: bytes) -> str:
 
 def _shut(connection: duckdb.DuckDBPyConnection, root: Path) -> None:
     """Leave the lake's tables as the only thing outside the process that SQL can reach."""
-    # DuckDB holds the pattern itself against the list, too, not only the files that it names.
-    roots = sorted({str(root), _literal(root)})
-    folders = ", ".join(_quoted(f"{place}/{table}/") for place in roots for table in _SCHEMAS)
+    folders = ", ".join(_quoted(f"{root}/{table}/") for table in _SCHEMAS)
     connection.execute(f"SET allowed_directories = [{folders}]")
     connection.execute("SET enable_external_access = false")
     connection.execute("SET lock_configuration = true")
-
-
-def _literal(root: Path) -> str:
-    """Return a pattern that names `root` alone, also when its path holds characters of a pattern."""
-    return re.sub(r"([\[*?])", r"[\1]", str(root))
 
 
 def _quoted(text: str) -> str:
