@@ -24,6 +24,7 @@ _CONTENT_OF_NAME = {
     "functionResponse": "response",
     "function_response": "response",
 }
+_SETTLED_KEYS = _ID_KEYS | _OPAQUE_KEYS | {"arguments"}
 _CONVERSATION = frozenset({"messages", "contents", "input", "previous_response_id", "previous_interaction_id"})
 
 
@@ -43,20 +44,24 @@ def settled_request(body: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]
 def _settle(value: Any, key: str, seen: dict[str, str]) -> Any:
     if isinstance(value, dict):
         content = _CONTENT_OF_TYPE.get(str(value.get("type"))) or _CONTENT_OF_NAME.get(key)
-        return {
-            name: inner if name == content and not isinstance(inner, str) else _settle(inner, name, seen)
-            for name, inner in value.items()
-        }
+        settled = {}
+        for name, inner in value.items():
+            if isinstance(inner, str):  # which most are: two calls for each would be half of all the work
+                settled[name] = _settle_text(inner, name, seen) if name in _SETTLED_KEYS else inner
+            else:
+                settled[name] = inner if name == content else _settle(inner, name, seen)
+        return settled
     if isinstance(value, list):
-        return [_settle(inner, "", seen) for inner in value]
-    if isinstance(value, str):
-        if key in _ID_KEYS:
-            return seen.setdefault(value, f"id {len(seen) + 1}")
-        if key in _OPAQUE_KEYS:
-            return seen.setdefault(value, f"opaque {len(seen) + 1}")
-        if key == "arguments":
-            return _parsed(value)
-    return value
+        return [inner if isinstance(inner, str) else _settle(inner, "", seen) for inner in value]
+    return _settle_text(value, key, seen) if isinstance(value, str) else value
+
+
+def _settle_text(value: str, key: str, seen: dict[str, str]) -> Any:
+    if key in _ID_KEYS:
+        return seen.setdefault(value, f"id {len(seen) + 1}")
+    if key in _OPAQUE_KEYS:
+        return seen.setdefault(value, f"opaque {len(seen) + 1}")
+    return _parsed(value) if key == "arguments" else value
 
 
 def _parsed(text: str) -> Any:

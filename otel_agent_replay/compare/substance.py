@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,9 @@ from otel_agent_replay.payload.canonical import is_json
 from otel_agent_replay.protocols import PROTOCOLS, Protocol, recognise
 
 _LOOPBACK = re.compile(r"\b(127\.0\.0\.1|localhost|\[::1\]):\d+")
+
+KEPT_BYTES = 16 * 1024 * 1024
+"""Payloads of a run whose trees are kept, in bytes: pairing looks at a node once, telling its differences again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +47,40 @@ def without_loopback_ports(text: str) -> str:
 
 
 class RunSubstance:
-    """The substance of one run's nodes, read when asked for."""
+    """The substance of one run's nodes, read when asked for; that of the last few is kept, up to `KEPT_BYTES`."""
 
     def __init__(self, run: RecordedRun) -> None:
         self._payload = run.payload
+        self._kept: OrderedDict[tuple[int, bool], tuple[RecordedSpan, Substance | None]] = OrderedDict()
+        self._kept_bytes = 0
         self.unreadable: set[bytes] = set()
         """Digests of payloads that were asked for and not kept."""
 
     def request(self, recorded: RecordedSpan) -> Substance | None:
         """Return what was asked, None where nothing is."""
+        return self._remembered(recorded, True, self._request)
+
+    def result(self, recorded: RecordedSpan) -> Substance | None:
+        """Return what came back, None where nothing did (a failure is not here: see `failure_tree`)."""
+        return self._remembered(recorded, False, self._result)
+
+    def _remembered(
+        self, recorded: RecordedSpan, asked: bool, read: Callable[[RecordedSpan], Substance | None]
+    ) -> Substance | None:
+        key = id(recorded), asked
+        kept = self._kept.get(key)
+        if kept is not None:
+            self._kept.move_to_end(key)
+            return kept[1]
+        found = read(recorded)
+        self._kept[key] = recorded, found  # with the span, so that its id is not given to another
+        self._kept_bytes += _size(recorded, asked)
+        while self._kept_bytes > KEPT_BYTES:
+            (_, was_asked), (oldest, _) = self._kept.popitem(last=False)
+            self._kept_bytes -= _size(oldest, was_asked)
+        return found
+
+    def _request(self, recorded: RecordedSpan) -> Substance | None:
         call = None if recorded.node is None else recorded.node.call
         if call is None:
             return None
@@ -62,8 +91,7 @@ class RunSubstance:
         tree, volatile = self._http_request(call, body)
         return Substance(tree, call.request.digest, body is not None, volatile)
 
-    def result(self, recorded: RecordedSpan) -> Substance | None:
-        """Return what came back, None where nothing did (a failure is not here: see `failure_tree`)."""
+    def _result(self, recorded: RecordedSpan) -> Substance | None:
         node = recorded.node
         outcome = None if node is None else node.outcome
         if node is None or outcome is None or (outcome.result is None and outcome.head is None):
@@ -154,6 +182,17 @@ class RunSubstance:
         head = node.call.head
         body = self._decoded(node.call.request, head.headers)
         return None if body is None else recognise(head.method, head.url, head.headers, body)
+
+
+def _size(recorded: RecordedSpan, asked: bool) -> int:
+    """Return the bytes of a span's payload, and some for what holds them."""
+    node = recorded.node
+    payload = None
+    if node is not None and asked:
+        payload = None if node.call is None else node.call.request
+    elif node is not None:
+        payload = None if node.outcome is None else node.outcome.result
+    return 200 + (0 if payload is None else payload.size)
 
 
 _COMPARED_HEADERS = MEANINGFUL_HEADERS - {"accept", "content-encoding"}

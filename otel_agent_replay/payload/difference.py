@@ -5,6 +5,7 @@ Pure structure: it knows no protocol. Arrays are aligned, so that one inserted i
 
 from __future__ import annotations
 
+import math
 import operator
 import reprlib
 from collections import Counter
@@ -12,7 +13,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice
-from typing import Any
+from typing import Any, TypeGuard
 
 from otel_agent_replay.payload.prefix import common_prefix
 from otel_agent_replay.payload.where import step
@@ -87,24 +88,23 @@ class _WorkDone(Exception):
 
 
 class _Search:
-    """One comparison of two trees; `left` is what it may still look at, None for without end."""
+    """One comparison of two trees; `work` is how many values it may look at, None for without end."""
 
-    def __init__(self, left: int | None) -> None:
-        self._left = left
+    def __init__(self, work: int | None) -> None:
+        self._left: float = math.inf if work is None else work
 
     def spend(self, values: int = 1) -> None:
         """Count values that are looked at. Raises _WorkDone when they were too many."""
-        if self._left is not None:
-            self._left -= values
-            if self._left < 0:
-                raise _WorkDone
+        self._left -= values
+        if self._left < 0:
+            raise _WorkDone
 
     def walk(self, before: Any, after: Any, path: str) -> Iterator[Difference]:
         """Yield the differences in document order."""
         self.spend()
         if before is after:
             return
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
+        if _is_object(before) and _is_object(after):
             yield from self._objects(before, after, path)
         elif _is_array(before) and _is_array(after) and type(before) is type(after):
             yield from self._arrays(before, after, path)
@@ -113,7 +113,13 @@ class _Search:
 
     def _objects(self, before: Mapping[Any, Any], after: Mapping[Any, Any], path: str) -> Iterator[Difference]:
         for key, value in before.items():
-            yield from self.walk(value, after.get(key, MISSING), path + _step(key))
+            other = after.get(key, MISSING)
+            if type(value) is str and type(other) is str:  # what most values are: no walk for them
+                self.spend(2)
+                if value != other:
+                    yield Difference((path + _step(key)).removeprefix("."), value, other)
+            else:
+                yield from self.walk(value, other, path + _step(key))
         for key, value in after.items():
             if key not in before:
                 yield from self.walk(MISSING, value, path + _step(key))
@@ -123,9 +129,12 @@ class _Search:
         self.spend()
         if before is after:
             return True
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
+        kind = type(before)
+        if kind is str:
+            return type(after) is str and bool(before == after)
+        if _is_object(before) and _is_object(after):
             return before.keys() == after.keys() and all(self._same(value, after[key]) for key, value in before.items())
-        if type(before) is not type(after):
+        if kind is not type(after):
             return False
         if _is_array(before):
             return len(before) == len(after) and all(map(self._same, before, after))
@@ -161,7 +170,7 @@ class _Search:
         By position, unless more items are equal when some are taken as inserted or removed.
         """
         whole = [(0, len(old), 0, len(new))]
-        if not old or not new or max(len(old), len(new)) > _ALIGNED:
+        if not old or not new or len(old) == len(new) == 1 or max(len(old), len(new)) > _ALIGNED:
             return whole
         left, right = [self._frozen(item) for item in old], [self._frozen(item) for item in new]
         counts = Counter(right)
@@ -178,17 +187,25 @@ class _Search:
     def _frozen(self, value: Any) -> Hashable:
         """Return something hashable that is equal for the same trees only."""
         self.spend()
-        if isinstance(value, Mapping):
+        if value is None or isinstance(value, (str, bytes)):
+            return value
+        if _is_object(value):
             return frozenset((key, self._frozen(item)) for key, item in value.items())
         if _is_array(value):
             return (type(value), *map(self._frozen, value))
-        if value is None or isinstance(value, (str, bytes)):
-            return value
         return (type(value), repr(value))
+
+
+def _is_object(value: Any) -> TypeGuard[Mapping[Any, Any]]:
+    kind = type(value)  # asking the abstract class takes ten times as long
+    return kind is dict or (kind not in _PLAIN and isinstance(value, Mapping))
 
 
 def _is_array(value: Any) -> bool:
     return isinstance(value, (list, tuple))
+
+
+_PLAIN = frozenset((str, int, float, bool, bytes, type(None), list, tuple, _Missing))
 
 
 def _step(key: Any) -> str:
