@@ -68,7 +68,8 @@ class Place:
 
     `span` is free for the observer: it hangs its own record of the place there. `effect` is the side effect that its
     code runs for, where a ledger keeps it; `through` tells that it is a tool that is called through and said that it
-    touches the world; `key` is the idempotency key that it was called through with, or has on record.
+    touches the world; `sandbox` is the URL that its HTTP goes to where it is only rehearsed, "" elsewhere; `key` is the
+    idempotency key that it was called through with, or has on record.
     """
 
     __slots__ = (
@@ -81,6 +82,7 @@ class Place:
         "name",
         "occurrence",
         "parent",
+        "sandbox",
         "sequence",
         "span",
         "step",
@@ -101,6 +103,7 @@ class Place:
         self.effect: Any = None
         self.key = ""
         self.through = False
+        self.sandbox = ""
 
     @property
     def path(self) -> tuple[str, ...]:

@@ -127,6 +127,15 @@ def key_above(place: Place | None) -> str:
     return ""
 
 
+def sandbox_above(place: Place | None) -> str:
+    """Return the URL of the sandbox that the code at `place` is rehearsed against, "" for none."""
+    while place is not None:
+        if place.sandbox:
+            return place.sandbox
+        place = place.parent
+    return ""
+
+
 def licensed_above(place: Place | None) -> bool:
     """Whether code at `place` runs inside a tool that is called through and said that it touches the world."""
     while place is not None:

@@ -7,15 +7,15 @@ wanted is not sent at all: an answer to the unchanged one would pass for an answ
 from __future__ import annotations
 
 from dataclasses import replace
-from urllib.parse import urlsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from otel_agent_replay.boundary.crossing import Place
-from otel_agent_replay.boundary.effects import key_above
+from otel_agent_replay.boundary.effects import key_above, sandbox_above
 from otel_agent_replay.boundary.http_call import SentRequest, call_of, header
 from otel_agent_replay.boundary.http_coding import codings_of, decoded_chunks
 from otel_agent_replay.boundary.http_faults import stop
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.boundary.signing import signed_again
+from otel_agent_replay.boundary.signing import Headers, signed_again
 from otel_agent_replay.errors import ConfigurationError, ReplayInterrupt
 from otel_agent_replay.model import Call, Kind, SideEffect
 from otel_agent_replay.protocols.edit import changed_members
@@ -58,24 +58,13 @@ class Revision:
         request = self._moved(request, protocol)
         if request is self.request:
             return call
-        request = self._signed(request)
+        request = _signed(self.request, request)
         revised, now = call_of(self._session.redaction, request, facts=self._session.observer.wants_facts)
         if now is not protocol:
             raise ConfigurationError(f"what is left is no request of {protocol.name}")
         self.request = request
         self.changed = True
         return replace(revised, asked=call.digest)
-
-    def _signed(self, request: SentRequest) -> SentRequest:
-        """Return the request with a signature of what is sent, where its client signs body and path."""
-        if not header(request.headers, "authorization").startswith("AWS4-"):
-            if header(request.headers, "signature"):
-                raise ConfigurationError(_SIGNED)
-            return request
-        headers = signed_again(self.request.headers, request)
-        if headers is None:
-            raise ConfigurationError(_SIGNED)
-        return replace(request, headers=headers)
 
     def _edited(self, call: Call, place: Place, protocol: Protocol) -> SentRequest:
         """Return the request with the body, and the model in its URL, that the session's rewriter wants."""
@@ -105,15 +94,38 @@ class Revision:
         moved = None if route is None else route.moved(protocol.name, request.url, request.headers)
         if moved is None or moved == (request.url, request.headers):
             return request
-        url, headers = moved
-        before, after = urlsplit(request.url), urlsplit(url)
-        if (before.scheme, before.netloc) != (after.scheme, after.netloc) and not request.movable:
-            raise ConfigurationError(
-                f"its client has connected to {before.netloc} already and cannot be sent to {after.netloc}; tell the "
-                "client itself where to go (its base URL, by --env-file)"
+        return _sent_to(request, *moved)
+
+
+class Sandboxed:
+    """A request of a tool that is only rehearsed, sent to the tool's sandbox. Used like `Revision`."""
+
+    __slots__ = ("_sandbox", "_session", "changed", "request")
+
+    def __init__(self, session: Session, sandbox: str, request: SentRequest) -> None:
+        self._session = session
+        self._sandbox = sandbox
+        self.request = request
+        self.changed = False
+
+    def __call__(self, call: Call, place: Place) -> Call:
+        """Return the call at the sandbox. Raises ReplayInterrupt, which stops the session: it is sent nowhere else."""
+        try:
+            asked, sandbox = urlsplit(self.request.url), urlsplit(self._sandbox)
+            path = sandbox.path.rstrip("/") + asked.path
+            url = urlunsplit((sandbox.scheme, sandbox.netloc, path, asked.query, asked.fragment))
+            headers = tuple(
+                (name, sandbox.netloc.rpartition("@")[2] if name.lower() == "host" else value)
+                for name, value in self.request.headers
             )
-        note = () if url == request.url else (f"edited: sent to {after.netloc} instead of {before.netloc}",)
-        return replace(request, url=url, headers=headers, notes=(*request.notes, *note))
+            self.request = _signed(self.request, _sent_to(self.request, url, headers))
+            self.changed = True
+            sent, _ = call_of(self._session.redaction, self.request, facts=self._session.observer.wants_facts)
+            return replace(sent, asked=call.digest)
+        except Exception as error:
+            above = "" if place.parent is None else f" of {place.parent.name}"
+            what = f"a request{above} cannot go to its sandbox {self._sandbox}, so it was not sent: {error}"
+            raise stop(self._session, ReplayInterrupt(what)) from error
 
 
 class KeyHeader:
@@ -140,8 +152,11 @@ class KeyHeader:
 
 def revision_of(
     session: Session, place: Place, call: Call, protocol: Protocol | None, request: SentRequest
-) -> Revision | KeyHeader | None:
+) -> Revision | KeyHeader | Sandboxed | None:
     """Return what changes a request on its way out, or None: it goes as it is."""
+    sandbox = sandbox_above(place) if call.kind is Kind.HTTP and session.mode.is_replay else ""
+    if sandbox:
+        return Sandboxed(session, sandbox, request)
     if session.edits is not None or session.route is not None:
         return Revision(session, protocol, request)
     if session.effects is None or call.kind is not Kind.HTTP or call.side_effect is not SideEffect.WRITE:
@@ -150,6 +165,30 @@ def revision_of(
     if not key or call.idempotency_key or request.streamed or request.body is None:
         return None
     return KeyHeader(session, key, request)
+
+
+def _sent_to(request: SentRequest, url: str, headers: Headers) -> SentRequest:
+    """Return the request at another URL. Raises ConfigurationError where its transport cannot go there."""
+    before, after = urlsplit(request.url), urlsplit(url)
+    if (before.scheme, before.netloc) != (after.scheme, after.netloc) and not request.movable:
+        raise ConfigurationError(
+            f"its client has connected to {before.netloc} already and cannot be sent to {after.netloc}; tell the "
+            "client itself where to go (its base URL, by --env-file)"
+        )
+    note = () if url == request.url else (f"edited: sent to {after.netloc} instead of {before.netloc}",)
+    return replace(request, url=url, headers=headers, notes=(*request.notes, *note))
+
+
+def _signed(original: SentRequest, request: SentRequest) -> SentRequest:
+    """Return the request with a signature of what is sent, where its client signs body and path."""
+    if not header(request.headers, "authorization").startswith("AWS4-"):
+        if header(request.headers, "signature"):
+            raise ConfigurationError(_SIGNED)
+        return request
+    headers = signed_again(original.headers, request)
+    if headers is None:
+        raise ConfigurationError(_SIGNED)
+    return replace(request, headers=headers)
 
 
 def _headers(headers: tuple[tuple[str, str], ...], size: int, *, unpacked: bool) -> tuple[tuple[str, str], ...]:

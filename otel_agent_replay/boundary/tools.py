@@ -61,13 +61,15 @@ class Safeguards:
     """What a tool or approval declared beyond its side effect.
 
     `recover` is asked, with the key as `idempotency_key` and the call's arguments, what became of a call that was cut
-    off. `dry_run` rehearses the call where it must not happen. `needs_approval` lets no call pass without an approval
+    off. `dry_run` rehearses the call where it must not happen; with `sandbox`, a URL, the function itself does, all its
+    HTTP sent there. `needs_approval` lets no call pass without an approval
     of exactly its arguments; `approves` names the tool whose calls an approval is for. `key_parameter` is the
     parameter of the function that wants the key, "" for none.
     """
 
     recover: Callable[..., Any] | None = None
     dry_run: Callable[..., Any] | None = None
+    sandbox: str = ""
     needs_approval: bool = False
     approves: str = ""
     key_parameter: str = ""
@@ -181,7 +183,11 @@ def _begin_guarded(
     if safeguards.recover is not None:
         recover = partial(_recovered, safeguards.recover, args, kwargs)
     terms = Terms(takes_key, recover, approval, derives_key)
-    return session.begin(_as_kept(declaration, made), place, terms=terms, rehearses=safeguards.dry_run is not None)
+    rehearses = safeguards.dry_run is not None or bool(safeguards.sandbox)
+    crossing = session.begin(_as_kept(declaration, made), place, terms=terms, rehearses=rehearses)
+    if crossing.source is AnswerSource.DRY_RUN:
+        crossing.place.sandbox = safeguards.sandbox
+    return crossing
 
 
 def _recovered(recover: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], key: str) -> Any:

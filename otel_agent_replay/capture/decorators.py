@@ -10,6 +10,7 @@ import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator
 from typing import Any, NoReturn, TypeVar, overload
+from urllib.parse import urlsplit
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary import tools
@@ -108,6 +109,7 @@ def tool(
     idempotency_key: str | Callable[..., str] | None = ...,
     recover: Callable[..., Any] | None = ...,
     dry_run: Callable[..., Any] | None = ...,
+    sandbox: str = ...,
     approval: bool = ...,
     capture: CaptureLevel | str | None = ...,
 ) -> Callable[[Function], Function]: ...
@@ -120,6 +122,7 @@ def tool(
     idempotency_key: str | Callable[..., str] | None = None,
     recover: Callable[..., Any] | None = None,
     dry_run: Callable[..., Any] | None = None,
+    sandbox: str = "",
     approval: bool = False,
     capture: CaptureLevel | str | None = None,
 ) -> Any:
@@ -130,21 +133,24 @@ def tool(
     named `idempotency_key` of its own that the caller leaves out is given one, the same at each attempt.
     `recover` is called with the arguments and `idempotency_key=` when an attempt died in the middle of a call: it
     returns the call's result or raises `NotHappened`. `dry_run` rehearses the call, with the same arguments, where
-    forks and re-runs may not let it happen. With `approval` no call passes without an approval of exactly its
-    arguments (`@replay.approval(action=...)`), which it uses up; else it raises ApprovalRequired. `capture` is how much
-    is kept of its arguments and result, and of what it sends (default: as of the run): `full`, `redacted`, or `digest`
-    for what must not be kept at all; a tool of which no result is kept cannot be answered in an exact replay.
+    forks and re-runs may not let it happen; with `sandbox`, the URL of a test system, the tool itself runs there: each
+    of its HTTP requests is sent below that URL and nowhere else (its host has to be allowed to a fenced replay). With
+    `approval` no call passes without an approval of exactly its arguments (`@replay.approval(action=...)`), which it
+    uses up; else it raises ApprovalRequired. `capture` is how much is kept of its arguments and result, and of what it
+    sends (default: as of the run): `full`, `redacted`, or `digest` for what must not be kept at all; a tool of which no
+    result is kept cannot be answered in an exact replay. Raises ConfigurationError for a sandbox that is no URL.
 
         @replay.tool(side_effect="write", idempotency_key="order_id")
         def refund(order_id: str, cents: int) -> dict: ...
     """
+    _check_rehearsal(dry_run, sandbox)
 
     def decorate(inner: Callable[..., Any]) -> Any:
         wants_key = tools.KEY_PARAMETER in inspect.signature(inner).parameters and idempotency_key is None
         safeguards = None
-        if recover is not None or dry_run is not None or approval or wants_key:
+        if recover is not None or dry_run is not None or sandbox or approval or wants_key:
             safeguards = tools.Safeguards(
-                recover, dry_run, approval, key_parameter=tools.KEY_PARAMETER if wants_key else ""
+                recover, dry_run, sandbox, approval, key_parameter=tools.KEY_PARAMETER if wants_key else ""
             )
         effect = SideEffect(side_effect)
         return _declare(
@@ -215,6 +221,17 @@ def idempotency_key() -> str:
     """Return the key of the tool call that the running code belongs to, "" outside one or where it has none."""
     here = active_for_declared()
     return "" if here is None else key_above(here[1])
+
+
+def _check_rehearsal(dry_run: Callable[..., Any] | None, sandbox: str) -> None:
+    """Raise ConfigurationError for what is no place to rehearse a call at."""
+    if not sandbox:
+        return
+    if dry_run is not None:
+        raise ConfigurationError("a tool has a dry_run= or a sandbox=, not both: which of them would be rehearsed?")
+    parts = urlsplit(sandbox)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ConfigurationError(f"sandbox={sandbox!r} is not like https://sandbox.example or https://host/path")
 
 
 def _declare(

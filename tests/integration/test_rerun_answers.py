@@ -9,7 +9,14 @@ import pytest
 
 import otel_agent_replay as replay
 from otel_agent_replay.boundary.runs import opening_runs
-from otel_agent_replay.errors import ConfigurationError, CrossingRefused, SpendingLimit, StepLimit, TurnMisfit
+from otel_agent_replay.errors import (
+    ConfigurationError,
+    CrossingRefused,
+    ReplayInterrupt,
+    SpendingLimit,
+    StepLimit,
+    TurnMisfit,
+)
 from otel_agent_replay.model import AnswerSource, Kind
 from otel_agent_replay.replay.rerun.outcome import observed
 from otel_agent_replay.replay.rerun.plan import BASELINE, Candidate, Spending
@@ -76,6 +83,51 @@ def test_a_rehearsal_takes_the_place_of_a_write_and_may_call_a_sandbox(clerk):
     assert (again.sources["note"], clerk.world.rehearsed) == ("dry_run", [{"text": "hello"}])
     assert (clerk.world.writes, dict(again.result.answers)) == ([], {"dry_run": 1, "tape": 1})
     assert again.result.off_tape == 0.5
+
+
+def test_a_tool_with_a_sandbox_runs_its_own_code_there(clerk, monkeypatch):
+    """Each of its requests goes below the sandbox's URL, path and body kept, and is told as edited; none elsewhere."""
+    sandbox = os.environ["SHOP_URL"] + "/sandbox"
+
+    @replay.tool(side_effect="write", sandbox=sandbox)
+    def transfer(cents):
+        posted = rerun_agents.post(os.environ["PAY_URL"], f"/transfers?cents={cents}", {"cents": cents})
+        return [posted, rerun_agents.undeclared_post("/receipts")]
+
+    monkeypatch.setitem(rerun_agents.ACTIONS, "transfer", transfer)
+    origin = clerk.record([["transfer", 5]])
+    assert [path for path, _ in clerk.world.writes] == ["/transfers?cents=5", "/receipts"]
+    again = clerk.rerun(origin, [["transfer", 5], ["transfer", 7]])
+    assert again.done == [[{"paid": True}, {"paid": True}], [{"rehearsed": True}, {"rehearsed": True}]]
+    assert len(clerk.world.writes) == 2
+    assert (clerk.world.rehearsed, again.sources["transfer"]) == ([{"cents": 7}, {"by": "nobody"}], "dry_run")
+    sent = [node.call for node in again.recorded.nodes if node.kind is Kind.HTTP]
+    assert [call.head.url for call in sent] == [f"{sandbox}/transfers?cents=7", f"{sandbox}/receipts"]
+    assert all(any("instead of" in note for note in call.notes) for call in sent)
+
+
+def test_a_request_that_cannot_go_to_the_sandbox_goes_nowhere(clerk, monkeypatch):
+    """A library that chooses its connection before we see the request: the run stops before anything is sent."""
+    import requests
+
+    @replay.tool(side_effect="write", sandbox=os.environ["SHOP_URL"])
+    def transfer(cents):
+        return requests.post(os.environ["PAY_URL"] + "/transfers", json={"cents": cents}, timeout=20).json()
+
+    monkeypatch.setitem(rerun_agents.ACTIONS, "transfer", transfer)
+    again = clerk.rerun(clerk.record([FIND]), [["transfer", 7]])
+    assert isinstance(again.error, ReplayInterrupt)
+    assert "cannot go to its sandbox" in str(again.error)
+    assert (clerk.world.writes, clerk.world.rehearsed) == ([], [])
+
+
+@pytest.mark.parametrize("sandbox", ["sandbox.example", "ftp://sandbox.example", "https://", "https://a/?b=1"])
+def test_a_sandbox_is_a_url(sandbox):
+    """What is no place to send a request to is refused where the tool is declared."""
+    with pytest.raises(ConfigurationError, match="is not like"):
+        replay.tool(side_effect="write", sandbox=sandbox)(print)
+    with pytest.raises(ConfigurationError, match="not both"):
+        replay.tool(side_effect="write", sandbox="https://a", dry_run=print)(print)
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # the thread's own end
