@@ -75,7 +75,7 @@ def diff(
 
     Each is a run of the lake, or an OTLP JSON file of another instrumentation (FILE#TRACE where it holds several).
     """
-    from otel_agent_replay.compare import Verdict, compare, expected_change, rank_changes
+    from otel_agent_replay.compare import Verdict, compare, expected_change, explain, final_answer, rank_changes
     from otel_agent_replay.report.json_report import comparison_json
     from otel_agent_replay.report.pair_summary import pair_summary
     from otel_agent_replay.report.risk_lines import risk_json, risk_lines, risk_markdown
@@ -87,9 +87,11 @@ def diff(
         questions = [*comparison.questions, expected_change(comparison, expect_change)]
         comparison = replace(comparison, questions=questions)
     ranked = rank_changes(comparison, a, b, rules)
+    walks = explain(a, b, comparison)
+    final = final_answer(comparison, walks)
 
     def document() -> dict[str, Any]:
-        return {**comparison_json(comparison), "risk": risk_json(ranked), **pair_summary(comparison, a, b)}
+        return {**comparison_json(comparison, walks), "risk": risk_json(ranked), **pair_summary(comparison, a, b)}
 
     if html or junit:
         write_reports(document(), html=html, html_limit=html_limit, junit=junit)
@@ -102,11 +104,11 @@ def diff(
     elif form == "markdown":
         from otel_agent_replay.report.markdown import comparison_markdown
 
-        click.echo(comparison_markdown(comparison) + risk_markdown(ranked), nl=False)
+        click.echo(comparison_markdown(comparison, final) + risk_markdown(ranked), nl=False)
     else:
         from otel_agent_replay.report.comparison_tree import comparison_lines
         from otel_agent_replay.report.terminal import print_lines
 
-        print_lines([*comparison_lines(comparison), *risk_lines(ranked)])
+        print_lines([*comparison_lines(comparison, final), *risk_lines(ranked)])
     codes = {Verdict.IDENTICAL: 0, Verdict.REORDERED: 0, Verdict.DIFFERENT: 1, Verdict.NOT_COMPARABLE: 125}
     return codes[comparison.verdict]

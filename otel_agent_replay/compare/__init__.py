@@ -19,6 +19,7 @@ from otel_agent_replay.compare.comparison import Comparison, Trust, Verdict, com
 from otel_agent_replay.compare.consequences import Basis, Consequence
 from otel_agent_replay.compare.departure import Cause, Departure
 from otel_agent_replay.compare.expected import expected_change
+from otel_agent_replay.compare.explanation import explain, final_answer
 from otel_agent_replay.compare.measures import Measure, Measures, NodeMeasures
 from otel_agent_replay.compare.notices import Notice
 from otel_agent_replay.compare.questions import Asked, Question, Reply
@@ -26,6 +27,7 @@ from otel_agent_replay.compare.risk import RankedChange, RiskRule, rank_changes,
 from otel_agent_replay.compare.rows import Mark, Row
 from otel_agent_replay.compare.text_facts import FactDifference, FactKind, TextComparison, compare_texts
 from otel_agent_replay.compare.tree_alignment import Alignment, Pair, Rule
+from otel_agent_replay.compare.walk import Hop, HopBasis, Walk, WalkEnd
 
 __all__ = [
     "Added",
@@ -42,6 +44,8 @@ __all__ = [
     "FactKind",
     "Field",
     "FieldChange",
+    "Hop",
+    "HopBasis",
     "Mark",
     "Measure",
     "Measures",
@@ -62,9 +66,13 @@ __all__ = [
     "TimingOnly",
     "Trust",
     "Verdict",
+    "Walk",
+    "WalkEnd",
     "compare",
     "compare_texts",
     "expected_change",
+    "explain",
+    "final_answer",
     "rank_changes",
     "risk_rules",
 ]

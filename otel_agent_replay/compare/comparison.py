@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from otel_agent_replay.compare.change_list import Sides, list_changes
-from otel_agent_replay.compare.changes import Change, Changed, Reordered, TimingOnly
+from otel_agent_replay.compare.changes import Change, Reordered, TimingOnly
 from otel_agent_replay.compare.consequences import follow
 from otel_agent_replay.compare.departure import Cause, Departure, find_departure
 from otel_agent_replay.compare.fingerprint import Interner, keys_of, shared_digests
@@ -26,8 +26,7 @@ from otel_agent_replay.compare.tree_alignment import Alignment, align_trees
 from otel_agent_replay.model import RecordedRun, Run
 
 SIMILARITY_FLOOR = 0.25
-"""Below this share of paired nodes a cause is not named where the pairing itself is weak."""
-_WEAK = 0.7
+"""Below this share of paired nodes no cause is named: the runs are too different."""
 
 
 class Verdict(str, enum.Enum):
@@ -124,11 +123,8 @@ def compare(a: RecordedRun, b: RecordedRun) -> Comparison:
 
 
 def _doubted(departure: Departure | None, trust: Trust) -> Departure | None:
-    """Withdraw a cause that rests on a weak pair of two runs that have little in common."""
+    """Withdraw the cause where two runs have little in common; what was seen at the first difference stays evidence."""
     if departure is None or trust.similarity >= SIMILARITY_FLOOR or not departure.cause.is_comparable:
         return departure
-    change = departure.change
-    if isinstance(change, Changed) and change.rule.strength >= _WEAK:
-        return departure
     why = f"the runs are too different to name a cause: {trust.similarity:.0%} of their nodes could be paired"
-    return replace(departure, cause=Cause.UNKNOWN, evidence=[why, *departure.evidence])
+    return replace(departure, cause=Cause.UNKNOWN, evidence=[why, *departure.evidence], too_different=True)

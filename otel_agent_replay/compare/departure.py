@@ -10,12 +10,13 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from otel_agent_replay.compare.cause_walk import Walker
 from otel_agent_replay.compare.change_list import Sides
 from otel_agent_replay.compare.changes import Added, Change, Changed, Field, Moved, NodeRef, Placed, Removed
 from otel_agent_replay.compare.consequences import Consequence
-from otel_agent_replay.compare.origin import origin_of
 from otel_agent_replay.compare.timeline import Timeline
 from otel_agent_replay.compare.tree import Tree
+from otel_agent_replay.compare.walk import WalkEnd
 from otel_agent_replay.model import (
     AnswerSource,
     Kind,
@@ -93,12 +94,15 @@ _HIDING = frozenset(
 _AMBIENT = frozenset({"time", "datetime", "random", "entropy", "numpy.random", "environment"})
 """Entries of the coverage report without which time or randomness may have decided unseen."""
 
+_HOPS_TOLD = 8  # sentences; the walk as data has all
+
 
 @dataclass(frozen=True, slots=True)
 class Departure:
     """Where the runs part. `counterpart` is what the other run did instead, at the same moment.
 
-    `evidence` are sentences; `consequences` has one entry for each later change.
+    `evidence` are sentences; `consequences` has one entry for each later change. `too_different`: so few nodes could be
+    paired that no cause is named.
     """
 
     change: Change
@@ -106,6 +110,7 @@ class Departure:
     cause: Cause
     evidence: Sequence[str]
     consequences: Sequence[Consequence]
+    too_different: bool = False
 
     @property
     def at(self) -> NodeRef:
@@ -121,7 +126,8 @@ def find_departure(
         return None
     first = placed[0]
     counterpart = next((item.change for item in placed[1:] if _instead(first, item)), None)
-    cause, evidence = _Reasoning(a, b, sides).cause(first, counterpart)
+    changes = [item.change for item in placed]
+    cause, evidence = _Reasoning(a, b, sides, changes).cause(first, counterpart)
     return Departure(first.change, counterpart, cause, evidence, consequences)
 
 
@@ -133,8 +139,8 @@ def _instead(first: Placed, item: Placed) -> bool:
 class _Reasoning:
     """Names the cause of one change from both recordings."""
 
-    def __init__(self, a: RecordedRun, b: RecordedRun, sides: Sides) -> None:
-        self._a, self._b, self._sides = a, b, sides
+    def __init__(self, a: RecordedRun, b: RecordedRun, sides: Sides, changes: Sequence[Change]) -> None:
+        self._a, self._b, self._sides, self._changes = a, b, sides, changes
 
     def cause(self, placed: Placed, counterpart: Change | None) -> tuple[Cause, list[str]]:
         change = placed.change
@@ -191,7 +197,7 @@ class _Reasoning:
             return self._unexplained("the step itself is declared differently")
         if set(requests) == {Cause.REQUEST} and _same_in_another_order(change):
             return Cause.ORDER, [*evidence, "both requests hold the same values in another order"]
-        more = [*self._origin_evidence(change), *self._version_evidence(), *self._ambient_evidence(change)]
+        more = [*self._walked(change), *self._version_evidence(), *self._ambient_evidence(change)]
         return requests[0], [*evidence, *more]
 
     def _of_structure(self, placed: Placed, counterpart: Change | None) -> tuple[Cause, list[str]]:
@@ -208,12 +214,13 @@ class _Reasoning:
         hiding = [loss for loss in missing_in.losses if loss.reason in _HIDING]
         if hiding:
             return Cause.INCOMPLETE, [f"{name} lost {_losses(hiding)}: the step may have happened unseen"]
-        return self._unexplained(f"everything that came before it is equal; only {'A' if name == 'B' else 'B'} has it")
+        observed = f"everything that came before it is equal; only {'A' if name == 'B' else 'B'} has it"
+        return self._unexplained(observed, self._walked(change))
 
-    def _unexplained(self, observed: str) -> tuple[Cause, list[str]]:
+    def _unexplained(self, observed: str, walked: Sequence[str] = ()) -> tuple[Cause, list[str]]:
         versions = self._version_evidence()
         if versions:
-            return Cause.CODE, [observed, *versions]
+            return Cause.CODE, [observed, *walked, *versions]
         uncovered = [
             entry.what
             for run in (self._a, self._b)
@@ -221,8 +228,8 @@ class _Reasoning:
             if entry.state != "captured" and entry.what in _AMBIENT
         ]
         if uncovered:
-            return Cause.AMBIENT, [observed, f"not captured: {', '.join(sorted(set(uncovered)))}"]
-        return Cause.UNKNOWN, [observed]
+            return Cause.AMBIENT, [observed, *walked, f"not captured: {', '.join(sorted(set(uncovered)))}"]
+        return Cause.UNKNOWN, [observed, *walked]
 
     def _version_evidence(self) -> list[str]:
         return [
@@ -230,12 +237,12 @@ class _Reasoning:
             for name, before, after in code_differences(self._a.run.versions, self._b.run.versions)
         ]
 
-    def _origin_evidence(self, change: Changed) -> list[str]:
-        node = self._sides.tree_b.nodes[change.b.index].node
-        asked = (Field.REQUEST, Field.MESSAGES, Field.INSTRUCTIONS, Field.ENDPOINT)
-        places = [place for item in change.fields if item.field in asked for place in item.differences]
-        said = "" if node is None or node.kind is Kind.RUN else origin_of(self._b, node, places)
-        return [said] if said else []
+    def _walked(self, change: Change) -> list[str]:
+        """Tell the way back from a request to where what is new in it came from."""
+        walk = Walker(self._a, self._b, self._sides, self._changes).walk(change)
+        if walk is None or walk.end is WalkEnd.ONLY_HERE:
+            return []
+        return walk.told(_HOPS_TOLD)
 
     def _ambient_evidence(self, change: Changed) -> list[str]:
         """Say which recorded clock and random reads went before with other values: they may be the source."""

@@ -38,6 +38,11 @@ def _departed(departure: Departure) -> str:
         return (
             f"From {where} on the runs cannot be compared: {departure.cause}. {_later(departure.consequences)}".rstrip()
         )
+    if departure.too_different:
+        later = (
+            f"; {_count(len(departure.consequences), 'more difference')} beside it" if departure.consequences else ""
+        )
+        return f"The runs are too different to name a cause. The first difference is at {where}: {what}{later}."
     return f"B departs from A at {where}: {what}. {_later(departure.consequences)}".rstrip()
 
 

@@ -18,6 +18,7 @@ from otel_agent_replay.compare import (
     Reply,
     Row,
     Verdict,
+    Walk,
 )
 from otel_agent_replay.report import amounts
 from otel_agent_replay.report.kinship import relation_sentence
@@ -25,6 +26,7 @@ from otel_agent_replay.report.safe_text import value_text
 from otel_agent_replay.report.terminal import BAD, CHANGED, GOOD, QUIET, SIDE_A, SIDE_B, STRONG, line
 
 PLACES_SHOWN = 5
+SENTENCES = 8
 _CONTEXT = 2
 _STYLES = {
     Mark.SAME: QUIET,
@@ -37,8 +39,11 @@ _STYLES = {
 }
 
 
-def comparison_lines(comparison: Comparison) -> list[Text]:
-    """Return the comparison: how the runs hang together, what was lost, the verdict; identical runs in one line."""
+def comparison_lines(comparison: Comparison, final: Walk | None = None) -> list[Text]:
+    """Return the comparison: how the runs hang together, what was lost, the verdict; identical runs in one line.
+
+    `final` is the way back from the runs' own results.
+    """
     losses = [notice for notice in comparison.notices if not notice.is_standing]
     same = comparison.verdict is Verdict.IDENTICAL
     relation = relation_sentence(comparison.a, comparison.b)
@@ -51,6 +56,9 @@ def comparison_lines(comparison: Comparison) -> list[Text]:
     lines.append(line((f"B {comparison.b.run_id.hex()} {comparison.b.agent}", SIDE_B)))
     if comparison.departure is not None:
         lines += [Text(), *departure_lines(comparison.departure)]
+    if final is not None:
+        lines += [Text(), line(("Why the final answer differs:", STRONG))]
+        lines += [line((f"  {sentence}", QUIET)) for sentence in final.told(SENTENCES)]
     lines += [Text(), *_questions(comparison), Text(), *_totals(comparison), Text(), *_tree(comparison)]
     standing = [notice for notice in comparison.notices if notice.is_standing]
     return [*lines, *(line((f"note, {notice.run}: {notice.text}", QUIET)) for notice in standing)]

@@ -23,16 +23,19 @@ from otel_agent_replay.compare import (
     Removed,
     Row,
     TimingOnly,
+    Walk,
 )
 from otel_agent_replay.payload.difference import MISSING
 from otel_agent_replay.report.kinship import relation_sentence
 from otel_agent_replay.report.run_document import plain, run_facts
 
 SCHEMA_VERSION = 1
+SENTENCES = 8
+"""Of a walk in words, at most."""
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as a JSON document, `schema` "agent-replay/comparison".
+def comparison_json(comparison: Comparison, walks: Mapping[int, Walk] | None = None) -> dict[str, Any]:
+    """Return a comparison as a JSON document, `schema` "agent-replay/comparison"; `walks` as `compare.explain` gives.
 
     `rows` are both runs as one list, parents first: `a` and `b` are places in preorder, `change` is a number in
     `changes` (as `change_number` is elsewhere), counted from 0.
@@ -60,6 +63,7 @@ def comparison_json(comparison: Comparison) -> dict[str, Any]:
         ],
         "departure": None if comparison.departure is None else _departure(comparison.departure, numbers),
         "changes": [change_json(change) for change in comparison.changes],
+        "walks": [_walk(number, walk) for number, walk in (walks or {}).items()],
         "reordered": [{"a": _reference(item.a), "b": _reference(item.b)} for item in comparison.reordered],
         "timing": [_timing(item) for item in comparison.timing],
         "volatile": dict(comparison.volatile),
@@ -130,6 +134,28 @@ def _departure(departure: Departure, numbers: Mapping[int, int]) -> dict[str, An
             }
             for item in departure.consequences
         ],
+    }
+
+
+def _walk(number: int, walk: Walk) -> dict[str, Any]:
+    return {
+        "change_number": number,
+        "side": walk.side,
+        "end": walk.end.value,
+        "at": walk.at.index,
+        "detail": walk.detail,
+        "hops": [
+            {
+                "asker": hop.asker.index,
+                "path": hop.path,
+                "source": hop.source.index,
+                "source_path": hop.source_path,
+                "part": hop.part.hex() or None,
+                "basis": hop.basis.value,
+            }
+            for hop in walk.hops
+        ],
+        "sentences": walk.told(SENTENCES),
     }
 
 

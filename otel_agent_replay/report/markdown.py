@@ -15,6 +15,7 @@ from otel_agent_replay.compare import (
     Removed,
     Reply,
     Verdict,
+    Walk,
 )
 from otel_agent_replay.report import amounts
 from otel_agent_replay.report.kinship import relation_sentence
@@ -26,8 +27,11 @@ _PLACES = 5
 _VALUE = 600
 
 
-def comparison_markdown(comparison: Comparison) -> str:
-    """Return the comment: verdict, what was lost, questions, the departure; consequences folded."""
+def comparison_markdown(comparison: Comparison, final: Walk | None = None) -> str:
+    """Return the comment: verdict, what was lost, questions, the departure; consequences folded.
+
+    `final` is the way back from the runs' own results.
+    """
     relation = relation_sentence(comparison.a, comparison.b)
     sentence = markdown(comparison.sentence)
     if comparison.verdict is Verdict.IDENTICAL:
@@ -48,6 +52,8 @@ def comparison_markdown(comparison: Comparison) -> str:
     ]
     if comparison.departure is not None:
         parts += [*_departure(comparison.departure), ""]
+    if final is not None:
+        parts += ["Why the final answer differs:", "", *(f"1. {markdown(said)}" for said in final.told(_PLACES)), ""]
     parts += [*_totals(comparison), ""]
     text = "\n".join(parts)
     if comparison.departure is not None and comparison.departure.consequences:

@@ -192,9 +192,17 @@ def _departure(document: Mapping[str, Any], row_of_change: Mapping[int, int]) ->
     return {
         "row": None if number is None else row_of_change.get(number),
         "cause": departure["cause"],
+        "cause_row": _cause_row(document, number, row_of_change),
         "comparable": departure["comparable"],
         "evidence": [visible(sentence) for sentence in departure["evidence"]],
     }
+
+
+def _cause_row(document: Mapping[str, Any], number: int | None, row_of_change: Mapping[int, int]) -> int | None:
+    """Return the row where the way back from the departure ends; the departure's own where there is no way."""
+    way = [] if number is None else _ways(document).get(number, [])
+    found: int | None = way[-1]["row"] if way else None
+    return found if found is not None or number is None else row_of_change.get(number)
 
 
 def _details(
@@ -204,6 +212,7 @@ def _details(
     if document["departure"] is not None:
         consequences = {one["change_number"]: one for one in document["departure"]["consequences"]}
     risks = {one["change_number"]: one for one in document.get("risk", ())}
+    ways = _ways(document)
     for number, row in sorted(row_of_change.items()):
         change = document["changes"][number]
         consequence = consequences.get(number)
@@ -219,9 +228,31 @@ def _details(
                 "unexplained": consequence is not None and consequence["edge"] != "recorded",
                 "cost": "" if measures is None else _cost(measures["cost_usd"]),
                 "told": [*_told(change), *([risk_text(risks[number])] if number in risks else ())],
+                "way": ways.get(number, []),
                 "fields": [_field(field) for field in change.get("fields", ())],
             },
         )
+
+
+def _ways(document: Mapping[str, Any]) -> dict[int, list[dict[str, Any]]]:
+    """Return the walks by the number of their change: for each sentence its text and the row that it leads to."""
+    rows = {
+        (side.upper(), row[side]): number
+        for number, row in enumerate(document["rows"])
+        for side in ("a", "b")
+        if row[side] is not None
+    }
+    ways = {}
+    for walk in document.get("walks", ()):
+        places = [*(hop["source"] for hop in walk["hops"]), walk["at"]]
+        told = walk["sentences"]
+        if len(told) != len(places):  # the middle of a long way is left out of its words
+            places = [*places[: len(told) - 2], None, places[-1]]
+        ways[walk["change_number"]] = [
+            {"told": visible(sentence), "row": rows.get((walk["side"], place))}
+            for sentence, place in zip(told, places, strict=True)
+        ]
+    return ways
 
 
 def risk_text(ranked: Mapping[str, Any]) -> str:

@@ -1,6 +1,6 @@
 """Runs whose comparison has every kind of row, as HTML reports."""
 
-from otel_agent_replay.compare import compare
+from otel_agent_replay.compare import compare, explain
 from otel_agent_replay.report.html import comparison_html
 from otel_agent_replay.report.json_report import comparison_json
 from otel_agent_replay.testing.builders import run
@@ -30,6 +30,18 @@ def pair_runs(hostile="", late=""):
 
 def pair_document(hostile="", late=""):
     return comparison_json(compare(*pair_runs(hostile, late)))
+
+
+def way_html():
+    """A report in which a final answer is led back over a model's answer to a search that answered differently."""
+    built = []
+    for seed, order in ((1, "alpha-77"), (2, "bravo-88")):
+        agent = run("desk", seed=seed).tool("search", {"q": "late"}, {"order": order})
+        agent.step("work", lambda inside: [inside.tool("read", {"n": number}, number) for number in range(20)])
+        agent.tool("refund", {"order": order}, {"number": f"RF-{order}"})
+        built.append(agent.build(output={"text": f"RF-{order}"}))
+    comparison = compare(*built)
+    return comparison_html(comparison_json(comparison, explain(*built, comparison)))
 
 
 def pair_html(hostile="", late="", **more):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.reports import pair_html
+from tests.support.reports import pair_html, way_html
 
 
 @pytest.fixture(scope="module")
@@ -158,3 +158,13 @@ def test_single_keys_can_be_turned_off(report):
     assert report.selected() == before
     report.press("Home")
     assert "run desk" in report.selected()
+
+
+def test_the_way_back_leads_to_its_source(opened):
+    """A difference tells where it comes from, step by step, and its buttons go there."""
+    report = opened(way_html(), "at=run:desk%230")
+    way = report.page.locator(".way")
+    assert "came with the answer of step 22 · tool refund" in way.inner_text()
+    assert way.locator("li").count() == 3
+    way.get_by_role("button", name="Go to tool search").last.click()
+    assert "tool search" in report.selected()

@@ -28,6 +28,7 @@ export class Model {
     this.differences.sort((a, b) => a - b);
     this.unexplained = this.differences.filter((row) => view.details[row].unexplained);
     this.departure = view.departure === null || view.departure.row === null ? -1 : view.departure.row;
+    this.cause = view.departure === null || view.departure.cause_row === null ? -1 : view.departure.cause_row;
   }
 
   #tree() {

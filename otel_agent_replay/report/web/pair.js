@@ -136,7 +136,7 @@ export class PairPage {
     const { columns, rules, origins, details } = this.view;
     const detail = details[row];
     const [a, b] = this.model.steps(row);
-    const star = row === this.model.departure ? "★" : "";
+    const star = row === this.model.departure ? "★" : row === this.model.cause ? "☆" : "";
     const mark = this.model.marks[row];
     const rule = columns.rule[row] < 0 ? "" : `${rules[columns.rule[row]][1].toFixed(1)} ${rules[columns.rule[row]][0]}`;
     const has = this.model.end[row] > row + 1;
@@ -147,7 +147,7 @@ export class PairPage {
       position: this.model.position[row],
       siblings: this.model.siblings[row],
       expanded: has ? !this.store.state.closed.includes(row) : undefined,
-      class: CLASSES[mark] + (star ? " departure" : ""),
+      class: CLASSES[mark] + (row === this.model.departure ? " departure" : ""),
     };
   }
 
@@ -203,6 +203,11 @@ export class PairPage {
 
   #cause() {
     this.#departure();
+    if (this.model.cause >= 0 && this.model.cause !== this.model.departure) {
+      this.#go(this.model.cause);
+      this.say(`cause: ${this.view.departure.cause}, from ${this.model.title(this.model.cause)}`);
+      return;
+    }
     const cause = this.detail.querySelector(".cause");
     if (cause === null) return;
     cause.focus();
@@ -252,7 +257,15 @@ export class PairPage {
     if (!detail) return [...made, element("p", { class: "quiet" }, "Nothing of substance differs here.")];
     if (detail.basis) made.push(element("p", {}, `Beside the departure: ${detail.basis}${detail.words.length ? ` (${detail.words.join(", ")})` : ""}`));
     made.push(...detail.told.map((text) => element("p", {}, text)));
+    if (detail.way.length > 1) made.push(this.#wayElement(detail.way));
     return [...made, fieldsElement(detail, this.store.state.view === "unified")];
+  }
+
+  /** The way back to the source, each sentence with a button to the row that it leads to. */
+  #wayElement(way) {
+    const there = ({ row }) => row === null ? null : element("button", { type: "button", "aria-label": `Go to ${this.model.title(row)}`, onclick: () => this.#go(row) }, "→");
+    return element("details", { class: "way", open: true }, element("summary", {}, "Where it comes from"),
+      element("ol", {}, ...way.map((one) => element("li", {}, one.told, " ", there(one)))));
   }
 
   #causeElement() {

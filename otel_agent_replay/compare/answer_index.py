@@ -1,0 +1,122 @@
+"""Which earlier answer of a run holds a part, looked up by the part's digest. Pure.
+
+Reads a run's answers in the order in which they came, no further than asked for: a departure near the beginning of a
+long run costs little. Answers whose content was not kept are counted, never guessed at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from otel_agent_replay.compare.changes import Change, Changed, Field
+from otel_agent_replay.compare.substance import RunSubstance, failure_tree
+from otel_agent_replay.compare.telling_parts import TellingPart, telling_parts
+from otel_agent_replay.compare.timeline import Timeline
+from otel_agent_replay.compare.tree import Tree
+from otel_agent_replay.model import Kind, Node, RecordedRun
+
+PARTS = 1_000_000
+"""Parts of a run's answers that are kept in mind, at most."""
+
+
+class Side:
+    """One of the two runs, as the walk asks about it. `other` gives the index of a node's pair in the other run."""
+
+    def __init__(
+        self, name: str, run: RecordedRun, tree: Tree, time: Timeline, other: Mapping[int, int], changes: Changes
+    ) -> None:
+        self.name, self.run, self.tree, self.time, self.other, self.changes = name, run, tree, time, other, changes
+        self._substance = RunSubstance(run)
+        self._answers: dict[int, Sequence[TellingPart]] = {}
+        self._by_digest: dict[bytes, list[tuple[int, str]]] = {}
+        self._ended = sorted((time.end(node.index), node.index) for node in tree.nodes if _answers_something(node.node))
+        self._read = 0
+        self._parts = 0
+        self.unread = 0
+        """How many answers were not kept, or not looked at."""
+
+    def node(self, index: int) -> Node | None:
+        """Return the replay side of a node, None for another library's span."""
+        return self.tree.nodes[index].node
+
+    def request(self, index: int) -> Sequence[TellingPart]:
+        """Return the parts of all that a node asks, its name among them."""
+        recorded = self.tree.nodes[index].recorded
+        if recorded is None or recorded.node is None:
+            return ()
+        found = self._substance.request(recorded)
+        return [*(() if found is None else telling_parts(found.tree)), *telling_parts(recorded.node.name, "name")]
+
+    def answer(self, index: int) -> Sequence[TellingPart]:
+        """Return the parts of what a node answered, or of what it failed with."""
+        known = self._answers.get(index)
+        if known is None:
+            known = self._answers[index] = self._parts_of_answer(index)
+        return known
+
+    def holders(self, digest: bytes, before: float) -> Iterator[tuple[int, str]]:
+        """Yield the nodes whose answers came before a moment and hold a part, in order, with its place in each."""
+        self._read_to(before)
+        for index, path in self._by_digest.get(digest, ()):
+            if self.time.end(index) <= before:
+                yield index, path
+
+    def earlier(self, before: float) -> Iterator[int]:
+        """Yield the nodes whose answers came before a moment, in their order."""
+        for end, index in self._ended:
+            if end > before:
+                return
+            yield index
+
+    def _read_to(self, before: float) -> None:
+        while self._read < len(self._ended) and self._ended[self._read][0] <= before:
+            index = self._ended[self._read][1]
+            self._read += 1
+            if self._parts > PARTS:
+                self.unread += 1
+                continue
+            parts = self.answer(index)
+            self._parts += len(parts)
+            for part in parts:
+                self._by_digest.setdefault(part.digest, []).append((index, part.path))
+
+    def _parts_of_answer(self, index: int) -> Sequence[TellingPart]:
+        recorded = self.tree.nodes[index].recorded
+        if recorded is None or recorded.node is None:
+            return ()
+        outcome = recorded.node.outcome
+        if outcome is not None and outcome.failure is not None:
+            return telling_parts(failure_tree(outcome.failure), "failure")
+        found = self._substance.result(recorded)
+        if found is not None and not found.known:
+            self.unread += 1
+        return () if found is None or not found.known else telling_parts(found.tree)
+
+
+class Changes:
+    """The changed pairs of a comparison by their index in one of its runs."""
+
+    def __init__(self, changes: Sequence[Change], *, of_a: bool) -> None:
+        self._by_index = {
+            (change.a if of_a else change.b).index: change for change in changes if isinstance(change, Changed)
+        }
+
+    def asks_differently(self, index: int) -> Changed | None:
+        """Return the change of a pair whose requests differ."""
+        change = self._by_index.get(index)
+        return change if change is not None and any(item.field.is_request for item in change.fields) else None
+
+    def answers_differently(self, index: int) -> Changed | None:
+        """Return the change of a pair whose answers differ."""
+        change = self._by_index.get(index)
+        return change if change is not None and any(_is_answer(item.field) for item in change.fields) else None
+
+
+def _is_answer(field: Field) -> bool:
+    return not field.is_request and field is not Field.ENVIRONMENT
+
+
+def _answers_something(node: Node | None) -> bool:
+    if node is None or node.outcome is None or node.kind in (Kind.RUN, Kind.CHECKPOINT, Kind.SCOPE):
+        return False
+    return node.end_sequence > 0 and (node.outcome.result is not None or node.outcome.failure is not None)
