@@ -67,10 +67,15 @@ VERSION_TOOL_SCHEMA: Final = "agent_replay.version.tool_schema"  # hex SHA-256 o
 VERSION_MODEL_ROUTE: Final = "agent_replay.version.model_route"  # models asked for
 VERSION_POLICY: Final = "agent_replay.version.policy"  # version of the policy, as declared
 VERSION_INDEX: Final = "agent_replay.version.index"  # version of the retrieval index, as declared
+IMPORT_FORMAT: Final = "agent_replay.import.format"  # of an imported run: format of the file it came from
+IMPORT_SOURCE: Final = "agent_replay.import.source"  # of an imported run: file, and its place in it
 
 # --- ours: heavy, beside the span (on it only with `inline`) ---
 REQUEST_BODY: Final = "agent_replay.request.body"  # bytes of the request payload
 RESULT_BODY: Final = "agent_replay.result.body"  # bytes of the result payload
+RECORD: Final = "agent_replay.record"  # bytes: wire message RunSpan; with it a run sent as OTLP can be replayed
+ENTITY_REFS: Final = "agent_replay.entity_refs"  # entity references of an OTLP resource, in the lake
+PART: Final = "agent_replay.part"  # bytes: wire message SpanPart, a piece of a span too large for one message
 
 # --- gen_ai.* ---
 OPERATION_NAME: Final = "gen_ai.operation.name"

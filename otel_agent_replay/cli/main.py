@@ -50,6 +50,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "verify": LazyCommand("verify", "Recompute every digest of a run."),
     "calibrate": LazyCommand("calibrate", "Find what an agent does not do twice alike, and the rules to replay it."),
     "audit": LazyCommand("audit", "List who went back to which run, and check that log."),
+    "import": LazyCommand("import_", "Take other people's traces into the lake as runs."),
     "seal": LazyCommand("seal", "Move closed journal segments into the lake."),
     "demo": LazyCommand("demo", "Replay the recording that comes with the package."),
     "doctor": LazyCommand("doctor", "Show settings, lake health and what of this installation is covered."),

@@ -1,47 +1,96 @@
-"""Which kind of file is this, and what exchanges are in it: told from the bytes, the name only breaks ties."""
+"""Which format is this file, and what is in it: every reader of other people's files is registered here by name.
+
+A reader gives spans, which are grouped into runs when they land, or runs as they are. `auto` asks each reader in turn
+whether the file looks like its own; the first that says yes reads it. Readers are imported when they are asked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
-from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.imports.bodies import plain_bytes, read_body
-from otel_agent_replay.imports.cassettes import is_cassette, read_cassette
-from otel_agent_replay.model import WireExchange
-from otel_agent_replay.protocols.json_text import parse
-
-_YAML = (".yaml", ".yml")
+from otel_agent_replay.errors import ConfigurationError, DamagedRecording
+from otel_agent_replay.imports.opened_file import OpenedFile
+from otel_agent_replay.model import Anomaly, RecordedRun, Span
 
 
-def read_exchanges(path: Path) -> list[WireExchange]:
-    """Every model or other exchange in a file, `source` being its path and, where there are several, a number.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a reader found. `spans` and `runs` may be read once; `anomalies` is complete when they were read.
 
-    Takes VCR cassettes (YAML, JSON), nock recordings, single recordings of the test agent, and bare response bodies.
-    Raises DamagedRecording for a file that is none of them or not whole, OSError for one that cannot be read.
+    `notes` are sentences on what the format does not tell.
     """
-    return list(_exchanges(path.read_bytes(), str(path), path.suffix.lower()))
+
+    format: str
+    spans: Iterable[Span] = ()
+    runs: Iterable[RecordedRun] = ()
+    anomalies: list[Anomaly] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
-def is_bare(path: Path, exchanges: list[WireExchange]) -> bool:
-    """Whether a file was one body and nothing else."""
-    return len(exchanges) == 1 and exchanges[0].request is None and exchanges[0].source == str(path)
+class Reader(NamedTuple):
+    """A reader: its module has `fits(file: OpenedFile) -> bool` and `read(file: OpenedFile) -> Found`."""
+
+    module: str
+    what: str
 
 
-def _exchanges(data: bytes, source: str, suffix: str) -> Iterator[WireExchange]:
-    if not data.strip():
-        raise DamagedRecording(f"{source} is empty: there is no body in it")
-    data = plain_bytes(data, source)
-    document = None
-    if suffix in _YAML:
-        from otel_agent_replay.imports.yaml_text import load_yaml
+READERS: Mapping[str, Reader] = {
+    "otlp-json": Reader(
+        "otel_agent_replay.imports.otlp_json", "OTLP JSON with `resourceSpans`: one document, or one a line"
+    ),
+    "otlp": Reader("otel_agent_replay.imports.otlp_protobuf", "OTLP protobuf: one message, or several with lengths"),
+}
+"""Readers by name, in the order in which they are asked: what is told best from others comes first."""
 
-        document = load_yaml(data, source)
-    elif data.lstrip()[:1] in (b"{", b"["):
-        document = parse(data)
-    if is_cassette(document):
-        yield from read_cassette(document, source)
-    elif suffix in _YAML:
-        raise DamagedRecording(f"{source} is YAML, but no cassette: it has no `interactions`")
-    else:
-        yield from read_body(data, source)
+
+class Spans(NamedTuple):
+    """The spans of a file, all in memory, and what was wrong with them."""
+
+    spans: list[Span]
+    anomalies: list[Anomaly]
+
+
+def read_spans(path: Path, from_: str = "auto") -> Spans:
+    """Return the spans of a file. Raises DamagedRecording for a format that has none, or that nobody knows."""
+    found = read_file(path, from_)
+    spans = list(found.spans)
+    if not spans and any(True for _ in found.runs):
+        raise DamagedRecording(
+            f"{path} ({found.format}) holds runs, no spans: `agent-replay import` takes them into a lake"
+        )
+    return Spans(spans, found.anomalies)
+
+
+def read_file(path: Path, from_: str = "auto") -> Found:
+    """Return what is in a file; gzip around it is undone.
+
+    Raises ConfigurationError for an unknown name, DamagedRecording when no reader knows the file or it is broken.
+    """
+    file = OpenedFile(path)
+    if from_ != "auto":
+        if from_ not in READERS:
+            raise ConfigurationError(f"no reader is called {from_!r}: auto, {', '.join(READERS)}")
+        return _read(READERS[from_], file)
+    for reader in READERS.values():
+        if import_module(reader.module).fits(file):
+            return _read(reader, file)
+    known = "; ".join(f"{name} ({reader.what})" for name, reader in READERS.items())
+    raise DamagedRecording(f"{path} is in no format that is known here. Name one with --from: {known}")
+
+
+def _read(reader: Reader, file: OpenedFile) -> Found:
+    found: Found = import_module(reader.module).read(file)
+    return found
+
+
+def spans_of(found: Iterator[Span | Anomaly], anomalies: list[Anomaly]) -> Iterator[Span]:
+    """Yield the spans, and put what was wrong into `anomalies`."""
+    for one in found:
+        if isinstance(one, Span):
+            yield one
+        else:
+            anomalies.append(one)

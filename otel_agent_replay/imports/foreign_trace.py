@@ -7,7 +7,7 @@ is that of causes (a child never begins before its parent), then of time.
 
 from __future__ import annotations
 
-import gzip
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,11 +16,16 @@ from typing import Any, NamedTuple
 
 from otel_agent_replay import semconv
 from otel_agent_replay.errors import CannotJudge, DamagedRecording
+from otel_agent_replay.imports.files import read_spans
+from otel_agent_replay.imports.trace_structure import Placed, Structure, structure_of
 from otel_agent_replay.model import (
+    AnomalyCode,
     Call,
     Failure,
     Fidelity,
     Kind,
+    Loss,
+    LossReason,
     MediaType,
     Node,
     Outcome,
@@ -33,9 +38,13 @@ from otel_agent_replay.model import (
     SideEffect,
     Span,
 )
-from otel_agent_replay.otlp.json_spans import spans_from_json
 
-_GZIP = b"\x1f\x8b"
+IMPORTED = "import"
+"""The mode of a run that another tool recorded: it can be looked at, compared and judged, not run again."""
+
+_DEEPEST = 200
+"""Parts of a logical place; what lies deeper has the place of its ancestor there."""
+
 _OPENINFERENCE_KIND = "openinference.span.kind"
 _OPERATIONS = {
     "chat": Kind.MODEL,
@@ -69,96 +78,103 @@ class ForeignTrace(NamedTuple):
 
 
 def read_foreign_trace(path: Path, trace: str = "") -> ForeignTrace:
-    """Return the trace in an OTLP JSON file (one document, or one a line; gzip too).
+    """Return the trace in a file of spans, of any format that `imports.files` reads.
 
     `trace` is the beginning of a trace id in hexadecimal, needed where a file holds several. Raises DamagedRecording
-    for a file that is no OTLP JSON or holds no span, CannotJudge where it is not clear which trace is meant.
+    for a file of no known format or without a span, CannotJudge where it is not clear which trace is meant.
     """
-    data = path.read_bytes()
-    try:
-        text = (gzip.decompress(data) if data.startswith(_GZIP) else data).decode("utf-8")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise DamagedRecording(f"{path} cannot be read as OTLP JSON: {error}") from error
-    spans, refused = spans_from_json(text, str(path))
-    traces = sorted({span.trace_id.hex() for span in spans if span.trace_id.hex().startswith(trace.lower())})
-    if not traces:
+    found = read_spans(path)
+    by_trace: dict[str, list[Span]] = {}
+    for span in found.spans:
+        name = span.trace_id.hex()
+        if name.startswith(trace.lower()):
+            by_trace.setdefault(name, []).append(span)
+    if not by_trace:
         raise DamagedRecording(f"{path} holds no span" + (f" of a trace {trace}" if trace else ""))
-    if len(traces) > 1:
-        raise CannotJudge(f"{path} holds {len(traces)} traces: name one as {path}#{traces[0][:8]}")
-    chosen = [span for span in spans if span.trace_id.hex() == traces[0]]
-    return ForeignTrace(run_of_spans(chosen), refused)
+    if len(by_trace) > 1:
+        raise CannotJudge(f"{path} holds {len(by_trace)} traces: name one as {path}#{min(by_trace)[:8]}")
+    (chosen,) = by_trace.values()
+    return ForeignTrace(run_of_spans(chosen), [str(anomaly.detail) for anomaly in found.anomalies])
 
 
-def run_of_spans(spans: Sequence[Span]) -> RecordedRun:
-    """Return the spans of one trace as a run. Copies of a span are one; of two versions the finished one counts."""
-    kept: dict[bytes, Span] = {}
-    for span in spans:
-        twin = kept.get(span.span_id)
-        if twin is None or twin.end_ns < span.end_ns:
-            kept[span.span_id] = span
-    ordered = _in_order(list(kept.values()))
-    roots = [item.span for item in ordered if item.depth == 0]
-    root = roots[0] if len(roots) == 1 else None
-    payloads: dict[bytes, bytes] = {}
-    paths: dict[bytes, tuple[str, ...]] = {}
-    seen: dict[tuple[tuple[str, ...], str, str], int] = {}
-    recorded = []
-    for item in ordered:
-        span = item.span
-        above = paths.get(span.parent_span_id, ())
-        kind = Kind.RUN if span is root else _kind_of(span)
+def run_of_spans(spans: Sequence[Span], source: str = "") -> RecordedRun:
+    """Return the spans of one trace as a run; see `run_of_structure`."""
+    return run_of_structure(structure_of(spans), source)
+
+
+def run_of_structure(structure: Structure, source: str = "", run_id: bytes = b"") -> RecordedRun:
+    """Return a trace as a run, its root span being the run's root; `source` names where it came from.
+
+    Anomalies that say more than that a span came twice are its losses. `run_id` is that of the run when the lake has it
+    already, else it is made of the trace id and the time of the root.
+    """
+    placed = structure.spans
+    root = placed[structure.root]
+    run = _run(structure, source, run_id)
+    builder = _Builder(structure, run.run_id)
+    made: list[RecordedSpan | None] = [None] * len(placed)
+    builder.add(made, structure.root)
+    for index in range(len(placed)):
+        if index != structure.root:
+            builder.add(made, index)
+    spans = [item for _, item in sorted(zip((one.begin for one in placed), made, strict=True), key=_by_begin) if item]
+    losses = tuple(
+        Loss(LossReason.DAMAGED, anomaly.code.value, 1, anomaly.detail, run.run_id, anomaly.span_id, root.span.start_ns)
+        for anomaly in structure.anomalies
+        if anomaly.code is not AnomalyCode.DUPLICATE_SPAN
+    )
+    return RecordedRun(run, tuple(spans), builder.payloads.get, losses)
+
+
+def _by_begin(pair: tuple[int, RecordedSpan | None]) -> int:
+    return pair[0]
+
+
+def imported_run_id(trace_id: bytes, started_ns: int) -> bytes:
+    """Return the id of the run that a trace of others becomes: the same for the same trace and moment, a UUIDv7."""
+    milliseconds = min(max(started_ns, 0) // 1_000_000, (1 << 48) - 1)
+    drawn = int.from_bytes(hashlib.sha256(b"imported trace\0" + trace_id).digest()[:10], "big")
+    random_a, random_b = drawn >> 68, drawn & (1 << 62) - 1
+    return (milliseconds << 80 | 0x7 << 76 | random_a << 64 | 0b10 << 62 | random_b).to_bytes(16, "big")
+
+
+class _Builder:
+    """Makes recorded spans of placed ones, parents first; a span that is no step of an agent has no node."""
+
+    def __init__(self, structure: Structure, run_id: bytes) -> None:
+        self._placed = structure.spans
+        self._root = structure.root
+        self._run_id = run_id
+        self._paths: dict[int, tuple[str, ...]] = {}
+        self._seen: dict[tuple[tuple[str, ...], str, str], int] = {}
+        self._steps = self._numbered()
+        self.payloads: dict[bytes, bytes] = {}
+
+    def _numbered(self) -> dict[int, int]:
+        """Return the step of each crossing, in the order of begins."""
+        kinds = ((item.begin, index, _kind_of(item.span)) for index, item in enumerate(self._placed))
+        crossing = sorted(
+            (begin, index) for begin, index, kind in kinds if kind and kind.is_crossing and index != self._root
+        )
+        return {index: step for step, (_, index) in enumerate(crossing, start=1)}
+
+    def add(self, made: list[RecordedSpan | None], index: int) -> None:
+        """Put the recorded span of place `index` into `made`."""
+        item = self._placed[index]
+        above = self._paths.get(self._root if item.parent is None else item.parent, ())
+        kind = Kind.RUN if index == self._root else _kind_of(item.span)
         if kind is None:
-            paths[span.span_id] = above
-            recorded.append(RecordedSpan(span))
-            continue
-        node = _node(span, kind, above, item, seen)
-        paths[span.span_id] = node.path
+            self._paths[index] = above
+            made[index] = RecordedSpan(item.span)
+            return
+        node = _node(item, kind, above[:_DEEPEST], self._seen, self._steps.get(index), self._run_id)
+        self._paths[index] = node.path
         asked = None if node.call is None else node.call.request
         answered = None if node.outcome is None else node.outcome.result
-        kept_payloads = [payload for payload in (asked, answered) if payload is not None]
-        payloads.update({payload.digest: payload.data for payload in kept_payloads if payload.data is not None})
-        recorded.append(RecordedSpan(_with_counts(span), node))
-    return RecordedRun(_run(ordered, root), tuple(recorded), payloads.get)
-
-
-class _Placed(NamedTuple):
-    """A span with its place: `begin` and `end` number all begins and ends of the trace."""
-
-    span: Span
-    depth: int
-    begin: int
-    end: int
-
-
-def _in_order(spans: list[Span]) -> list[_Placed]:
-    by_id = {span.span_id: span for span in spans}
-    below: dict[bytes, list[Span]] = {}
-    for span in spans:
-        parent = span.parent_span_id if span.parent_span_id in by_id and span.parent_span_id != span.span_id else b""
-        below.setdefault(parent, []).append(span)
-    events: list[tuple[int, int, int, int]] = []  # time, end before begin before the end of an empty one, place
-    found: list[tuple[Span, int]] = []
-    stack = [(span, 0, 0) for span in _by_time(below.get(b"", []))]
-    while stack:
-        span, depth, not_before = stack.pop()
-        begun = max(span.start_ns, not_before)
-        place = len(found)
-        found.append((span, depth))
-        events.append((begun, 1, place, 0))
-        if span.end_ns:
-            events.append((max(span.end_ns, begun), 0 if span.end_ns > begun else 2, place, 1))
-        stack += [(child, depth + 1, begun) for child in _by_time(below.get(span.span_id, []))]
-    moments: dict[tuple[int, int], int] = {}
-    for number, (_, _, place, is_end) in enumerate(sorted(events), start=1):
-        moments[place, is_end] = number
-    return [
-        _Placed(span, depth, moments[place, 0], moments.get((place, 1), 0)) for place, (span, depth) in enumerate(found)
-    ]
-
-
-def _by_time(spans: list[Span]) -> list[Span]:
-    """Latest first, as a stack wants them; ties by what they are, never by id."""
-    return sorted(spans, key=lambda span: (span.start_ns, span.name, span.end_ns), reverse=True)
+        for payload in (asked, answered):
+            if payload is not None and payload.data is not None:
+                self.payloads[payload.digest] = payload.data
+        made[index] = RecordedSpan(_with_counts(item.span), node)
 
 
 def _kind_of(span: Span) -> Kind | None:
@@ -168,12 +184,14 @@ def _kind_of(span: Span) -> Kind | None:
 
 
 def _node(
-    span: Span,
+    placed: Placed,
     kind: Kind,
     above: tuple[str, ...],
-    placed: _Placed,
     seen: dict[tuple[tuple[str, ...], str, str], int],
+    step: int | None,
+    run_id: bytes,
 ) -> Node:
+    span = placed.span
     facts = span.attributes
     name = str(
         (facts.get(semconv.TOOL_NAME) or facts.get("tool.name") or span.name) if kind is Kind.TOOL else span.name
@@ -188,12 +206,13 @@ def _node(
     if span.status_code == 2:
         status, failure = OutcomeStatus.ERROR, Failure(str(facts.get(semconv.ERROR_TYPE, "")), span.status_message)
     return Node(
-        b"",
+        run_id,
         kind,
         name,
         (*above, f"{kind}:{name}#{number}"),
         placed.begin,
         placed.end,
+        step=step,
         side_effect=side_effect,
         fidelity=Fidelity.MESSAGES,
         call=None if asked is None else Call(kind, name, side_effect, _payload(asked)),
@@ -271,19 +290,22 @@ def _with_counts(span: Span) -> Span:
     return replace(span, attributes={**found, **span.attributes}) if found else span
 
 
-def _run(ordered: Sequence[_Placed], root: Span | None) -> Run:
-    first = root if root is not None else ordered[0].span
-    name = first.attributes.get(semconv.AGENT_NAME) or first.name
-    service = first.resource.attributes.get("service.name", "")
-    error = first.status_code == 2
+def _run(structure: Structure, source: str, run_id: bytes) -> Run:
+    root = structure.spans[structure.root].span
+    name = root.attributes.get(semconv.AGENT_NAME) or root.name
+    service = root.resource.attributes.get(semconv.SERVICE_NAME, "")
+    thread = root.attributes.get(semconv.CONVERSATION_ID, "")
+    error = root.status_code == 2
     return Run(
-        run_id=first.trace_id,
-        trace_id=first.trace_id,
-        root_span_id=first.span_id,
+        run_id=run_id or imported_run_id(root.trace_id, root.start_ns),
+        trace_id=root.trace_id,
+        root_span_id=root.span_id,
         agent=str(name),
-        started_ns=first.start_ns,
-        ended_ns=first.end_ns,
-        status=RunStatus.ERROR if error else RunStatus.OK if first.end_ns else RunStatus.PENDING,
+        started_ns=root.start_ns,
+        ended_ns=root.end_ns,
+        status=RunStatus.ERROR if error else RunStatus.OK if root.end_ns else RunStatus.PENDING,
+        thread_id=str(thread),
         service=str(service),
-        mode="import",
+        process=source,
+        mode=IMPORTED,
     )

@@ -224,7 +224,7 @@ LOSSES = pa.schema(
     [
         _field("run_id", pa.binary(16), "the run; null: unknown"),
         _field("span_id", pa.binary(), "the span; null: unknown"),
-        _field("reason", _TEXT, "dropped, truncated, sampled, redacted, unparsable, torn, not_covered, late, internal"),
+        _field("reason", _TEXT, "dropped, truncated, sampled, redacted, unparsable, torn, not_covered, late, damaged, internal"),
         _field("what", _TEXT, "what was lost"),
         _field("count", pa.int64(), "how many"),
         _field("detail", _TEXT, "more about it"),

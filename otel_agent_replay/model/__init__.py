@@ -3,6 +3,7 @@
 Nothing here does I/O, knows a storage format or imports another room of the project.
 """
 
+from otel_agent_replay.model.anomaly import Anomaly, AnomalyCode
 from otel_agent_replay.model.approval import Approval
 from otel_agent_replay.model.checkpoint import Checkpoint
 from otel_agent_replay.model.exchange import (
@@ -48,6 +49,8 @@ __all__ = [
     "EMPTY_DIGEST",
     "STREAM_TYPES",
     "THREAD_END",
+    "Anomaly",
+    "AnomalyCode",
     "AnswerSource",
     "Approval",
     "Attempt",

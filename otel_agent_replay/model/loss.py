@@ -17,6 +17,7 @@ class LossReason(str, enum.Enum):
     TORN = "torn"  # the tail of a journal segment was cut by a crash
     NOT_COVERED = "not_covered"  # crossed where we have no hook
     LATE = "late"  # came after its run had ended
+    DAMAGED = "damaged"  # it came so that it contradicts itself: kept as it is, `what` names how
     INTERNAL = "internal"  # a defect of ours, guarded
 
     def __str__(self) -> str:

@@ -1,71 +1,58 @@
-"""OTLP JSON -> model spans: one document, one a line, or a bare list of `resourceSpans`. Pure; one direction only.
+"""OTLP JSON -> model spans: one document. Pure; one direction only (`json_messages` writes).
 
 Reads what exporters really write: ids in hexadecimal of either case or in base64, 64-bit integers as text or number,
-kinds as number or name, keys in camelCase or snake_case. A span whose ids cannot be read is left out and told, its
-neighbours are not.
+kinds as number or name, keys in camelCase or snake_case. What is unusual is told as an anomaly; a span whose ids cannot
+be read is left out and told, its neighbours are not.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.model import AttributeValue, InstrumentationScope, Resource, Span, SpanEvent, SpanLink
+from otel_agent_replay.model import (
+    Anomaly,
+    AnomalyCode,
+    AttributeValue,
+    InstrumentationScope,
+    Resource,
+    Span,
+    SpanEvent,
+    SpanLink,
+)
+from otel_agent_replay.otlp.entities import with_entities
 
 _CAPITAL = re.compile(r"[A-Z]")
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _CODES = ("UNSET", "OK", "ERROR")
 _TRACE_ID, _SPAN_ID = 16, 8  # bytes
+_INT64 = 1 << 63
 
 
-def spans_from_json(text: str, source: str) -> tuple[list[Span], list[str]]:
-    """Return the spans of OTLP JSON and a sentence for each that could not be read. `source` is named in errors.
-
-    Raises DamagedRecording for text that is no OTLP JSON at all.
-    """
-    spans: list[Span] = []
-    refused: list[str] = []
-    for document in _documents(text, source):
-        for group in _list(document, "resourceSpans"):
-            resource = _resource(group)
-            for inner in _list(group, "scopeSpans") or _list(group, "instrumentationLibrarySpans"):
-                scope = _scope(inner)
-                for item in _list(inner, "spans"):
-                    found = _readable(item, resource, scope)
-                    if isinstance(found, Span):
-                        spans.append(found)
-                    else:
-                        refused.append(f"span {_get(item, 'spanId')!r} of {source} was left out: {found}")
-    return spans, refused
+def is_trace_document(document: Any) -> bool:
+    """Whether a parsed JSON document is OTLP's of spans."""
+    return isinstance(document, Mapping) and isinstance(_get(document, "resourceSpans"), list)
 
 
-def _readable(item: Any, resource: Resource, scope: InstrumentationScope) -> Span | str:
-    """Return a span, or why it cannot be read."""
-    try:
-        return _span(item, resource, scope)
-    except (ValueError, TypeError) as error:
-        return str(error)
-
-
-def _documents(text: str, source: str) -> Iterator[Mapping[str, Any]]:
-    try:
-        found = [json.loads(text)]
-    except ValueError:
-        try:
-            found = [json.loads(line) for line in text.splitlines() if line.strip()]
-        except ValueError as error:
-            raise DamagedRecording(
-                f"{source} is no OTLP JSON ({error}): one document, or one a line, is wanted"
-            ) from error
-    for document in found:
-        if not isinstance(document, Mapping) or not isinstance(_get(document, "resourceSpans"), list):
-            raise DamagedRecording(f"{source} is no OTLP JSON: a document in it has no `resourceSpans`")
-        yield document
+def spans_of_document(document: Any) -> Iterator[Span | Anomaly]:
+    """Yield the spans of a document that `is_trace_document`, and what was wrong on the way."""
+    for group in _list(document, "resourceSpans"):
+        resource = _resource(group)
+        for inner in _list(group, "scopeSpans") or _list(group, "instrumentationLibrarySpans"):
+            scope = _scope(inner)
+            for item in _list(inner, "spans"):
+                reader = _SpanReader(item)
+                try:
+                    span = reader.span(resource, scope)
+                except (ValueError, TypeError, RecursionError) as error:
+                    reader.tell(AnomalyCode.UNREADABLE, f"it was left out: {error}")
+                else:
+                    if span is not None:
+                        yield span
+                yield from reader.anomalies
 
 
 def _get(document: Any, key: str) -> Any:
@@ -74,7 +61,14 @@ def _get(document: Any, key: str) -> Any:
         return None
     if key in document:
         return document[key]
-    return document.get(_CAPITAL.sub(lambda found: "_" + found[0].lower(), key))
+    return document.get(_SNAKE.get(key) or _snake(key))
+
+
+_SNAKE: dict[str, str] = {}
+
+
+def _snake(key: str) -> str:
+    return _SNAKE.setdefault(key, _CAPITAL.sub(lambda found: "_" + found[0].lower(), key))
 
 
 def _list(document: Any, key: str) -> Sequence[Any]:
@@ -82,96 +76,194 @@ def _list(document: Any, key: str) -> Sequence[Any]:
     return found if isinstance(found, list) else ()
 
 
-def _span(item: Any, resource: Resource, scope: InstrumentationScope) -> Span:
-    status = _get(item, "status")
-    trace_id, span_id = _id(_get(item, "traceId"), _TRACE_ID), _id(_get(item, "spanId"), _SPAN_ID)
-    if not any(trace_id) or not any(span_id):
-        raise ValueError("an id of it is all zeros or missing")
-    return Span(
-        trace_id=trace_id,
-        span_id=span_id,
-        name=str(_get(item, "name") or ""),
-        start_ns=_integer(_get(item, "startTimeUnixNano")),
-        end_ns=_integer(_get(item, "endTimeUnixNano")),
-        parent_span_id=_id(_get(item, "parentSpanId"), _SPAN_ID),
-        kind=_enumerated(_get(item, "kind"), "SPAN_KIND_", _KINDS),
-        status_code=_enumerated(_get(status, "code"), "STATUS_CODE_", _CODES),
-        status_message=str(_get(status, "message") or ""),
-        attributes=_attributes(item),
-        events=tuple(
-            SpanEvent(_integer(_get(one, "timeUnixNano")), str(_get(one, "name") or ""), _attributes(one))
-            for one in _list(item, "events")
-        ),
-        links=tuple(
-            SpanLink(_id(_get(one, "traceId"), _TRACE_ID), _id(_get(one, "spanId"), _SPAN_ID))
-            for one in _list(item, "links")
-        ),
-        trace_state=str(_get(item, "traceState") or ""),
-        flags=_integer(_get(item, "flags")),
-        dropped_attributes=_integer(_get(item, "droppedAttributesCount")),
-        dropped_events=_integer(_get(item, "droppedEventsCount")),
-        dropped_links=_integer(_get(item, "droppedLinksCount")),
-        resource=resource,
-        scope=scope,
-    )
+class _Id(NamedTuple):
+    """An id as bytes: b"" for none at all, None for an unreadable one; `note` says what was unusual."""
+
+    data: bytes | None
+    note: AnomalyCode | None = None
+
+
+class _SpanReader:
+    """One span being read; what is unusual gathers in `anomalies`."""
+
+    def __init__(self, item: Any) -> None:
+        self._item = item
+        self.anomalies: list[Anomaly] = []
+        self._trace = _id(_get(item, "traceId"), _TRACE_ID)
+        self._span = _id(_get(item, "spanId"), _SPAN_ID)
+
+    def tell(self, code: AnomalyCode, detail: str) -> None:
+        """Note what is wrong with this span."""
+        named = f"span {str(_get(self._item, 'spanId'))[:40]!r}: {detail}"
+        self.anomalies.append(Anomaly(code, named, self._trace.data or b"", self._span.data or b""))
+
+    def span(self, resource: Resource, scope: InstrumentationScope) -> Span | None:
+        """Return the span, None when its ids cannot be read. Raises ValueError or TypeError for what is no span."""
+        item = self._item
+        parent = _id(_get(item, "parentSpanId"), _SPAN_ID)
+        if not any(self._trace.data or b"") or not any(self._span.data or b""):
+            which = "trace id" if not any(self._trace.data or b"") else "span id"
+            value = _get(item, "traceId" if which == "trace id" else "spanId")
+            self.tell(AnomalyCode.INVALID_ID, f"it was left out: its {which} {str(value)[:80]!r} is no id")
+            return None
+        self._tell_ids((("traceId", self._trace), ("spanId", self._span), ("parentSpanId", parent)))
+        status = _get(item, "status")
+        return Span(
+            trace_id=self._trace.data or b"",
+            span_id=self._span.data or b"",
+            name=_text(item, "name"),
+            start_ns=_integer(_get(item, "startTimeUnixNano")),
+            end_ns=_integer(_get(item, "endTimeUnixNano")),
+            parent_span_id=parent.data or b"",
+            kind=self._enumerated(_get(item, "kind"), "SPAN_KIND_", _KINDS),
+            status_code=self._enumerated(_get(status, "code"), "STATUS_CODE_", _CODES),
+            status_message=_text(status, "message"),
+            attributes=self._attributes(item),
+            events=tuple(self._event(one) for one in _list(item, "events")),
+            links=tuple(self._link(one) for one in _list(item, "links")),
+            trace_state=_text(item, "traceState"),
+            flags=_integer(_get(item, "flags")),
+            dropped_attributes=_integer(_get(item, "droppedAttributesCount")),
+            dropped_events=_integer(_get(item, "droppedEventsCount")),
+            dropped_links=_integer(_get(item, "droppedLinksCount")),
+            resource=resource,
+            scope=scope,
+        )
+
+    def _tell_ids(self, ids: Sequence[tuple[str, _Id]]) -> None:
+        for code in (AnomalyCode.ID_ENCODING, AnomalyCode.CUT_ID):
+            unusual = [
+                f"{name} {str(_get(self._item, name))[:80]!r} was read as {found.data.hex()}"
+                for name, found in ids
+                if found.note is code and found.data is not None
+            ]
+            if unusual:
+                self.tell(code, "; ".join(unusual))
+        for name, found in ids:
+            if found.data is None:
+                self.tell(AnomalyCode.INVALID_ID, f"{name} {str(_get(self._item, name))[:80]!r} is no id: left empty")
+
+    def _event(self, one: Any) -> SpanEvent:
+        dropped = _integer(_get(one, "droppedAttributesCount"))
+        return SpanEvent(_integer(_get(one, "timeUnixNano")), _text(one, "name"), self._attributes(one), dropped)
+
+    def _link(self, one: Any) -> SpanLink:
+        trace, span = _id(_get(one, "traceId"), _TRACE_ID), _id(_get(one, "spanId"), _SPAN_ID)
+        if trace.data is None or span.data is None:
+            self.tell(AnomalyCode.INVALID_ID, "a link of it has an id that is none: left empty")
+        return SpanLink(
+            trace.data or b"",
+            span.data or b"",
+            _text(one, "traceState"),
+            self._attributes(one),
+            _integer(_get(one, "droppedAttributesCount")),
+            _integer(_get(one, "flags")),
+        )
+
+    def _attributes(self, item: Any) -> dict[str, AttributeValue]:
+        given = _list(item, "attributes")
+        found = _pairs(given)
+        if len(found) != len(given):
+            self.tell(AnomalyCode.DUPLICATE_ATTRIBUTE, f"{len(given) - len(found)} attributes came twice")
+        return found
+
+    def _enumerated(self, found: Any, prefix: str, names: Sequence[str]) -> int:
+        if isinstance(found, str) and not found.lstrip("-").isdigit():
+            short = found.upper().removeprefix(prefix)
+            if short in names:
+                return names.index(short)
+            self.tell(AnomalyCode.UNKNOWN_ENUM, f"{found[:80]!r} is none of {', '.join(names)}: kept as unspecified")
+            return 0
+        return _integer(found)
 
 
 def _resource(group: Any) -> Resource:
-    return Resource(_attributes(_get(group, "resource")), 0, str(_get(group, "schemaUrl") or ""))
+    inner = _get(group, "resource")
+    entities = tuple(
+        {
+            "schema_url": _text(one, "schemaUrl"),
+            "type": _text(one, "type"),
+            "id_keys": tuple(map(str, _list(one, "idKeys"))),
+            "description_keys": tuple(map(str, _list(one, "descriptionKeys"))),
+        }
+        for one in _list(inner, "entityRefs")
+    )
+    attributes = with_entities(_pairs(_list(inner, "attributes")), entities)
+    return Resource(attributes, _integer(_get(inner, "droppedAttributesCount")), _text(group, "schemaUrl"))
 
 
 def _scope(inner: Any) -> InstrumentationScope:
     scope = _get(inner, "scope") or _get(inner, "instrumentationLibrary")
-    name, version = str(_get(scope, "name") or ""), str(_get(scope, "version") or "")
-    return InstrumentationScope(name, version, _attributes(scope), 0, str(_get(inner, "schemaUrl") or ""))
+    return InstrumentationScope(
+        _text(scope, "name"),
+        _text(scope, "version"),
+        _pairs(_list(scope, "attributes")),
+        _integer(_get(scope, "droppedAttributesCount")),
+        _text(inner, "schemaUrl"),
+    )
 
 
-def _attributes(item: Any) -> dict[str, AttributeValue]:
-    return {str(_get(one, "key")): _value(_get(one, "value")) for one in _list(item, "attributes")}
+def _pairs(items: Sequence[Any]) -> dict[str, AttributeValue]:
+    return {str(_get(one, "key") or ""): _value(_get(one, "value")) for one in items}
 
 
 def _value(found: Any) -> AttributeValue:
     if not isinstance(found, Mapping):
         return None
-    for key in ("stringValue", "boolValue", "doubleValue"):
-        simple = _get(found, key)
-        if simple is not None:
-            return float(simple) if key == "doubleValue" else simple
-    whole = _get(found, "intValue")
-    if whole is not None:
-        return _integer(whole)
-    data = _get(found, "bytesValue")
-    if data is not None:
-        return base64.b64decode(data)
-    array = _get(found, "arrayValue")
-    if array is not None:
-        return tuple(_value(one) for one in _list(array, "values"))
-    pairs = _get(found, "kvlistValue")
-    if pairs is not None:
-        return {str(_get(one, "key")): _value(_get(one, "value")) for one in _list(pairs, "values")}
+    for key, read in _VALUES.items():
+        held = _get(found, key)
+        if held is not None:
+            return read(held)
     return None
 
 
-def _id(found: Any, size: int) -> bytes:
-    """Return an id: hexadecimal as OTLP says, or base64 as protobuf's own JSON has it. Raises ValueError."""
+def _double(held: Any) -> float:
+    return float(held)  # "NaN", "Infinity" and "-Infinity" as the JSON mapping of protobuf writes them
+
+
+def _whole(held: Any) -> int | str:
+    number = _integer(held)
+    return number if -_INT64 <= number < _INT64 else str(number)
+
+
+_VALUES: dict[str, Any] = {
+    "stringValue": str,
+    "boolValue": bool,
+    "intValue": _whole,
+    "doubleValue": _double,
+    "bytesValue": base64.b64decode,
+    "arrayValue": lambda held: tuple(_value(one) for one in _list(held, "values")),
+    "kvlistValue": lambda held: _pairs(_list(held, "values")),
+}
+
+
+def _text(item: Any, key: str) -> str:
+    return str(_get(item, key) or "")
+
+
+def _id(found: Any, size: int) -> _Id:
+    """Return an id: hexadecimal as OTLP says, or base64 as protobuf's own JSON has it."""
     if not found:
-        return b""
+        return _Id(b"")
     text = str(found)
     try:
-        data = bytes.fromhex(text) if len(text) == 2 * size else base64.b64decode(text, validate=True)
-    except (ValueError, binascii.Error) as error:
-        raise ValueError(f"its id {text!r} is neither hexadecimal nor base64") from error
-    if len(data) != size:
-        raise ValueError(f"its id {text!r} has not {size} bytes")
-    return data
+        data = bytes.fromhex(text.strip())
+    except ValueError:
+        try:
+            data = base64.b64decode(text, validate=True)
+        except (ValueError, binascii.Error):
+            return _Id(None)
+        return _Id(data, AnomalyCode.ID_ENCODING) if len(data) == size else _Id(None)
+    if len(data) == size:
+        return _Id(data)
+    return _Id(data, AnomalyCode.CUT_ID) if len(data) < size else _Id(None)
 
 
 def _integer(found: Any) -> int:
-    return 0 if found is None else int(found)
-
-
-def _enumerated(found: Any, prefix: str, names: Sequence[str]) -> int:
-    if isinstance(found, str) and not found.isdigit():
-        short = found.upper().removeprefix(prefix)
-        return names.index(short) if short in names else 0
-    return _integer(found)
+    if found is None or found == "":
+        return 0
+    if isinstance(found, float):
+        if not found.is_integer():
+            raise ValueError(f"{found!r} is no whole number")
+        return int(found)
+    return int(found)

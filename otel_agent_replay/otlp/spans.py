@@ -1,7 +1,6 @@
 """OTLP spans <-> model spans, both directions beside each other. Pure.
 
-Model -> OTLP -> model gives the same span (sequences as tuples), OTLP -> model -> OTLP the same message, but for entity
-references of a resource, which the model does not have.
+Model -> OTLP -> model gives the same span (sequences as tuples), OTLP -> model -> OTLP the same message.
 """
 
 from __future__ import annotations
@@ -12,7 +11,9 @@ from opentelemetry.proto.common.v1 import common_pb2
 from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
+from otel_agent_replay import semconv
 from otel_agent_replay.model import InstrumentationScope, Resource, Span, SpanEvent, SpanLink
+from otel_agent_replay.otlp.entities import entities_from_otlp, entities_to_otlp, with_entities
 from otel_agent_replay.otlp.values import attributes_from_otlp, attributes_to_otlp, text_to_otlp
 
 # --- resource and scope ---
@@ -21,13 +22,17 @@ from otel_agent_replay.otlp.values import attributes_from_otlp, attributes_to_ot
 def resource_to_otlp(resource: Resource) -> resource_pb2.Resource:
     """Return the message of a resource; its schema URL lies beside it in OTLP."""
     message = resource_pb2.Resource(dropped_attributes_count=resource.dropped_attributes)
-    attributes_to_otlp(resource.attributes, message.attributes)
+    attributes = resource.attributes
+    if semconv.ENTITY_REFS in attributes and entities_to_otlp(attributes[semconv.ENTITY_REFS], message):
+        attributes = {name: value for name, value in attributes.items() if name != semconv.ENTITY_REFS}
+    attributes_to_otlp(attributes, message.attributes)
     return message
 
 
 def resource_from_otlp(message: resource_pb2.Resource, schema_url: str = "") -> Resource:
     """Return a resource."""
-    return Resource(attributes_from_otlp(message.attributes), message.dropped_attributes_count, schema_url)
+    attributes = with_entities(attributes_from_otlp(message.attributes), entities_from_otlp(message))
+    return Resource(attributes, message.dropped_attributes_count, schema_url)
 
 
 def _scope_to_otlp(scope: InstrumentationScope, message: common_pb2.InstrumentationScope) -> None:

@@ -1,4 +1,4 @@
-"""Redaction of spans that other instrumentations emitted, before they are written. Pure; runs on the host's threads."""
+"""Redaction of spans that other instrumentations emitted, before they are written. Pure; runs on hosts' threads."""
 
 from __future__ import annotations
 
