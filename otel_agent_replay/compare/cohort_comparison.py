@@ -21,6 +21,7 @@ from otel_agent_replay.compare.cohort import (
     Unpaired,
 )
 from otel_agent_replay.compare.comparison import Verdict
+from otel_agent_replay.compare.departure import Cause
 from otel_agent_replay.compare.metrics import causes_of, metric_results
 from otel_agent_replay.compare.statistics import ALPHA
 
@@ -77,7 +78,8 @@ def _verdict(pairs: Sequence[PairSummary], metrics: Sequence[MetricResult]) -> C
         return CohortVerdict.DIFFERENT
     if all(pair.is_same for pair in pairs):
         return CohortVerdict.SAME
-    if 2 * sum(pair.verdict is Verdict.NOT_COMPARABLE for pair in pairs) > len(pairs):
+    unseen = [pair for pair in pairs if pair.verdict is Verdict.NOT_COMPARABLE and pair.cause is not Cause.REDACTION]
+    if 2 * len(unseen) > len(pairs):  # a redacted value hides why two runs part, not what they came to
         return CohortVerdict.CANNOT_JUDGE
     judged = {metric.judgement for metric in metrics}
     enough = Judgement.NOT_SEEN in judged or Judgement.WITHIN_NOISE in judged
@@ -107,7 +109,8 @@ def _notes(
             yield f"{count:,} runs of {side} have no counterpart and are not compared"
     unknown = sum(pair.verdict is Verdict.NOT_COMPARABLE for pair in pairs)
     if unknown:
-        yield f"{unknown:,} pairs cannot be compared from their departure on: recordings incomplete or answers missing"
+        why = "recordings incomplete, answers missing, or values redacted"
+        yield f"{unknown:,} pairs cannot be compared from their departure on: {why}"
     if not has_baseline and not all(pair.is_same for pair in pairs):
         yield "there is no baseline lane: departures are counted, but how many of them are chance is not known"
     without = sum(not case.baseline for case in rows)

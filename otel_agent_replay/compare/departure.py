@@ -14,6 +14,7 @@ from otel_agent_replay.compare.cause_walk import Walker
 from otel_agent_replay.compare.change_list import Sides
 from otel_agent_replay.compare.changes import Added, Change, Changed, Field, Moved, NodeRef, Placed, Removed
 from otel_agent_replay.compare.consequences import Consequence
+from otel_agent_replay.compare.redacted import masks_asked, may_be_equal, related
 from otel_agent_replay.compare.timeline import Timeline
 from otel_agent_replay.compare.tree import Tree
 from otel_agent_replay.compare.walk import WalkEnd
@@ -170,9 +171,12 @@ class _Reasoning:
         if pending and not requests:
             return Cause.ENDING_NOT_OBSERVED, ["the recording ends during this step: its process died"]
         redacted = [loss for run, end in ((self._a, change.a), (self._b, change.b)) for loss in _redactions(run, end)]
-        altered = any(node.outcome is not None and not node.outcome.exact for node in nodes) and not requests
-        if redacted or altered:
+        if redacted:
             return Cause.REDACTION, ["a value of this step was replaced by a redaction rule in at least one recording"]
+        if not requests:
+            hidden = self._hidden(change, nodes)
+            if hidden:
+                return Cause.REDACTION, hidden
         if requests:
             return self._of_request(change, requests)
         if fields & {Field.STATUS, Field.FAILURE}:
@@ -185,6 +189,23 @@ class _Reasoning:
         if kind is None or not kind.is_crossing or kind is Kind.DECISION:
             return self._unexplained("equal input, different result, and nothing recorded inside it differs")
         return Cause.ANSWER, ["equal arguments, different result"]
+
+    def _hidden(self, change: Changed, nodes: Sequence[Node]) -> list[str]:
+        """Return what says that a redaction rule may have made, or may hide, the difference of equal requests."""
+        places = [place for item in change.fields for place in item.differences]
+        if places and all(may_be_equal(place.before, place.after) for place in places):
+            where = ", ".join(place.path or "the whole value" for place in places[:3])
+            return [f"nothing differs but where a redaction rule replaced a value, at {where}"]
+        unseen = any(item.by_digest for item in change.fields)
+        if unseen and any(node.outcome is not None and not node.outcome.exact for node in nodes):
+            return ["a redaction rule replaced a part of an answer, and what else differs was not kept"]
+        if related(self._a.run, self._b.run):  # what was masked in one was answered from the other's tape
+            return []
+        count = sum(masks_asked(self._a, node) for node in nodes[:1])
+        if not count:
+            return []
+        values = "a value" if count == 1 else f"{count} values"
+        return [f"the requests are equal but for {values} that a redaction rule replaced: there they may have differed"]
 
     def _of_request(self, change: Changed, requests: Sequence[Cause]) -> tuple[Cause, list[str]]:
         listed = [item for item in change.fields if item.field.is_request or item.field is Field.ENVIRONMENT]

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
 from otel_agent_replay.compare.changes import Added, Change, Changed, Field, Moved, NodeRef, Removed
 from otel_agent_replay.compare.comparison import Comparison
+from otel_agent_replay.compare.departure import Cause
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model import AnswerSource, Kind, Node, OutcomeStatus, RecordedRun, SideEffect
 
@@ -104,7 +105,16 @@ def rank_changes(
     """Return every change of a comparison of `a` and `b`, riskiest first; equal ranks in their order of time."""
     ranking = _Ranking(a, b, rules)
     ranked = [ranking.rank(change, number) for number, change in enumerate(comparison.changes)]
+    cause = None if comparison.departure is None else comparison.departure.cause
+    if cause is not None and cause in _UNSEEN:
+        ranked = [_unseen(item, cause) if isinstance(item.change, (Added, Removed)) else item for item in ranked]
     return sorted(ranked, key=lambda item: (-item.risk, item.number))
+
+
+def _unseen(item: RankedChange, cause: Cause) -> RankedChange:
+    """Say of a step in one recording only that the other may have had it, which then is no improvement."""
+    reasons = [*item.reasons, f"unless it happened unseen: {cause}"]
+    return replace(item, reasons=reasons, is_improvement=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,8 @@ class _Step:
     rule: RiskRule | None
     refused: bool
 
+
+_UNSEEN = frozenset({Cause.ENDING_NOT_OBSERVED, Cause.INCOMPLETE, Cause.UNRECORDED_ANSWER})
 
 _Finding = tuple[int, str, bool]  # risk, reason, whether it is an improvement
 

@@ -43,9 +43,9 @@ def comparison_markdown(comparison: Comparison, final: Walk | None = None) -> st
         return "\n".join([*told, sentence, ""])
     parts = [
         *([relation, ""] if relation else ()),
-        f"**{sentence}**",
-        "",
         *(f"> **{item.run}**: {markdown(item.text)}  " for item in comparison.notices if not item.is_standing),
+        "",
+        f"**{sentence}**",
         "",
         *_table(comparison),
         "",
