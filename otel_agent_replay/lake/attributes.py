@@ -7,12 +7,14 @@ and mappings are the payload codec's typed JSON. Sequences come back as tuples: 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
+from otel_agent_replay.lake.columns import Columns, bounds, places_where, values_of
 from otel_agent_replay.model import AttributeValue
 from otel_agent_replay.payload import codec
-from otel_agent_replay.wire.text import text_from_wire as load_text
 from otel_agent_replay.wire.text import text_to_wire as store_text
 
 StoredValue = dict[str, Any]
@@ -41,19 +43,6 @@ def store_value(value: AttributeValue) -> StoredValue:
     if kind in (list, tuple) and all(type(item) is str for item in value):
         return {"texts": [store_text(item) for item in value]}
     return {"nested": store_nested(value)}
-
-
-def load_value(stored: Mapping[str, Any]) -> AttributeValue:
-    """Return the attribute value of a value struct."""
-    for name in ("text", "integer", "number", "boolean", "data", "texts", "nested"):
-        value = stored.get(name)
-        if value is not None:
-            if name == "text":
-                return load_text(value)
-            if name == "texts":
-                return tuple(load_text(item) for item in value)
-            return load_nested(value) if name == "nested" else value
-    return None
 
 
 def store_nested(value: AttributeValue) -> bytes:
@@ -88,6 +77,56 @@ def store_mapping(attributes: Mapping[str, AttributeValue]) -> list[tuple[str, S
     return [(store_text(key), store_value(value)) for key, value in attributes.items()]
 
 
-def load_mapping(entries: Sequence[tuple[str, Mapping[str, Any]]] | None) -> dict[str, AttributeValue]:
-    """Return the mapping of map entries, in their order."""
-    return {load_text(key): load_value(value) for key, value in entries or ()}
+# --- a column of them ---
+
+
+def load_values(array: Any) -> list[AttributeValue]:
+    """Return the attribute values of an array of value structs; OTLP's empty value and null as None."""
+    loaded: list[AttributeValue] = [None] * len(array)
+    for name, told in _told(array).items():
+        values = values_of(told)
+        if name == "nested":
+            values = [None if value is None else load_nested(value) for value in values]
+        if not told.null_count:
+            return values
+        for place in places_where(told.is_valid()):
+            loaded[place] = values[place]
+    return loaded
+
+
+def load_mappings(columns: Columns, name: str) -> list[dict[str, AttributeValue]]:
+    """Return the mappings of a column of maps, each in the order of its entries; null as an empty one."""
+    array = columns.array(name)
+    if array is None:
+        return [{} for _ in range(len(columns))]
+    keys, values = values_of(array.keys), load_values(array.items)
+    return [dict(zip(keys[first:last], values[first:last], strict=True)) for first, last in bounds(array)]
+
+
+def load_shared_mappings(columns: Columns, name: str) -> list[dict[str, AttributeValue]]:
+    """Return the same, rows that say the same sharing one mapping."""
+    array = columns.array(name)
+    if array is None:
+        return [{}] * len(columns)
+    keys, values = values_of(array.keys), load_values(array.items)
+    told = [keys, *map(_hashable, _told(array.items).values())]
+    known: dict[tuple[Hashable, ...], dict[str, AttributeValue]] = {}
+    shared = []
+    for first, last in bounds(array):
+        entries = tuple([tuple(column[first:last]) for column in told])
+        mapping = known.get(entries)
+        if mapping is None:
+            mapping = known[entries] = dict(zip(keys[first:last], values[first:last], strict=True))
+        shared.append(mapping)
+    return shared
+
+
+def _told(array: Any) -> dict[str, Any]:
+    """Return the fields of a struct that say anything; where the struct is null, they are."""
+    told = zip((field.name for field in array.type), array.flatten(), strict=True)
+    return {name: field for name, field in told if field.null_count < len(field)}
+
+
+def _hashable(field: Any) -> list[Hashable]:
+    # Numbers by their bits: 0.0 is not -0.0, and what is not a number equals itself.
+    return values_of(field.view(pa.int64()) if pa.types.is_floating(field.type) else field)

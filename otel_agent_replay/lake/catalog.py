@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from otel_agent_replay.errors import DamagedRecording, RunNotFound
+from otel_agent_replay.errors import RunNotFound
+from otel_agent_replay.lake.attempt_rows import ROOT_COLUMNS, AttemptRows, attempts_in
 from otel_agent_replay.lake.layout import (
     LOSSES,
     PAYLOADS,
@@ -26,7 +27,6 @@ from otel_agent_replay.lake.layout import (
 from otel_agent_replay.lake.loss_rows import load_loss
 from otel_agent_replay.lake.parquet_file import damage_named
 from otel_agent_replay.lake.payload_store import PackReader
-from otel_agent_replay.lake.rows import load_spans
 from otel_agent_replay.lake.run_row import load_run
 from otel_agent_replay.lake.schema import file_facts
 from otel_agent_replay.lake.whole_run import merged_attempts, merged_facts, with_prefix
@@ -100,7 +100,7 @@ class Lake:
         for file in all_files(self.root, SPANS, newest_first=True, first_ms=first_ms, last_ms=last_ms):
             if limit is not None and len(found) >= limit and file.last_ms < _oldest_ms(found, limit):
                 continue
-            for root in _roots(file, _ROOT_COLUMNS).to_pylist():
+            for root in _roots(file, ROOT_COLUMNS).to_pylist():
                 found.setdefault(root["run_id"], {}).setdefault(root["attempt"], root)
         summaries = [_summary([roots[number] for number in sorted(roots)]) for roots in found.values()]
         summaries = [
@@ -196,12 +196,9 @@ class Lake:
 
         What the run lost is told with the first of them.
         """
-        found: dict[int, tuple[LakeFile, list[dict[str, Any]]]] = {}
+        found: dict[int, tuple[LakeFile, AttemptRows]] = {}
         for file, parquet, groups in self._located(run_id):
-            of_file: dict[int, list[dict[str, Any]]] = {}
-            for row in _rows(file, parquet, groups, run_id):
-                of_file.setdefault(row["attempt"] or 1, []).append(row)
-            for number, rows in of_file.items():
+            for (_, number), rows in attempts_in(_rows_of(file, parquet, groups, run_id), file.path).items():
                 found.setdefault(number, (file, rows))
         if not found:
             return []
@@ -268,7 +265,7 @@ class Lake:
 class _PayloadsOf:
     """The bytes of one run's payloads, read when asked for; the file is opened by the first that asks."""
 
-    def __init__(self, path: Path, numbers: dict[bytes, int]) -> None:
+    def __init__(self, path: Path, numbers: Mapping[bytes, int]) -> None:
         self._path = path
         self._numbers = numbers
         self._reader: PackReader | None = None
@@ -288,23 +285,17 @@ class _PayloadsOf:
         return self._reader.payload(number, digest)
 
 
-_ROOT_COLUMNS = ["run_id", "attempt", "trace_id", "span_id", "agent", "run"]
-
-
-def _stored_attempt(file: LakeFile, rows: list[dict[str, Any]], losses: Sequence[Loss]) -> StoredAttempt:
-    root = next((row for row in rows if row["root"]), None)
-    if root is None or root["run"] is None:
-        raise DamagedRecording(f"{file.path} holds spans of run {rows[0]['run_id'].hex()} but not its root")
-    numbers = payload_numbers(rows)
+def _stored_attempt(file: LakeFile, rows: AttemptRows, losses: Sequence[Loss]) -> StoredAttempt:
+    facts = rows.root["run"]
     return StoredAttempt(
-        run=load_run(root),
-        spans=tuple(load_spans(rows)),
-        payload=_PayloadsOf(file.beside(PAYLOADS), numbers).payload,
+        run=load_run(rows.root),
+        spans=rows.spans,
+        payload=_PayloadsOf(file.beside(PAYLOADS), rows.numbers).payload,
         losses=losses,
-        manifest_digest=root["run"]["manifest_digest"] or b"",
-        checks={row["span_id"]: row["entry_check"] for row in rows if row["entry_check"] is not None},
-        kept=frozenset(numbers),
-        span_count=root["run"]["span_count"],
+        manifest_digest=facts["manifest_digest"] or b"",
+        checks=rows.checks,
+        kept=frozenset(rows.numbers),
+        span_count=facts["span_count"],
     )
 
 
@@ -342,37 +333,11 @@ def _contains(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id
     return bool(pc.any(pc.equal(column, pa.scalar(run_id, column.type))).as_py())
 
 
-def _rows(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id: bytes) -> list[dict[str, Any]]:
+def _rows_of(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id: bytes) -> pa.Table:
     with damage_named(file.path):
         table = parquet.read_row_groups(groups)
         column = table.column("run_id")
-        rows = told_rows(table.filter(pc.equal(column, pa.scalar(run_id, column.type))))
-    rows.sort(key=lambda row: row["position"])
-    return rows
-
-
-class _Row(dict[str, Any]):
-    """A row of which columns that say nothing in the whole table are left out: making them is half of the work."""
-
-    def __missing__(self, column: str) -> None:
-        return None
-
-
-def told_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Return the rows of a table; a column that is null throughout takes no place in them, and reads as None."""
-    names = [name for name in table.column_names if table.column(name).null_count < len(table)]
-    values = [table.column(name).to_pylist() for name in names]
-    return [_Row(zip(names, cells, strict=True)) for cells in zip(*values, strict=True)]
-
-
-def payload_numbers(rows: Sequence[dict[str, Any]]) -> dict[bytes, int]:
-    """Return the payloads that rows name: digest to number in the pack beside."""
-    return {
-        row[f"{side}_digest"]: row[f"{side}_payload"]
-        for row in rows
-        for side in ("request", "result")
-        if row[f"{side}_payload"] is not None
-    }
+        return table.filter(pc.equal(column, pa.scalar(run_id, column.type)))
 
 
 def _roots(file: LakeFile, columns: list[str]) -> pa.Table:

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from otel_agent_replay.model import Call, Outcome
-from otel_agent_replay.wire.convert import call_to_wire, outcome_to_wire
+from otel_agent_replay.wire.convert import (
+    CallBeside,
+    OutcomeBeside,
+    call_beside_from_wire,
+    call_to_wire,
+    outcome_beside_from_wire,
+    outcome_to_wire,
+)
 from otel_agent_replay.wire.v1.exchange_pb2 import Exchange
 
 
@@ -28,8 +37,15 @@ def store_exchange(call: Call | None, outcome: Outcome | None) -> bytes | None:
     return message.SerializeToString(deterministic=True) or None
 
 
-def load_exchange(stored: bytes | None, *, idempotency_key: str | None) -> Exchange:
-    """Return the message, its idempotency key put back as it was stored in its own column."""
-    message = Exchange.FromString(stored or b"")
-    message.idempotency_key = idempotency_key or ""
-    return message
+Beside = tuple[CallBeside, OutcomeBeside]
+_NOTHING: Beside = CallBeside(), OutcomeBeside()
+
+
+def load_exchanges(column: Sequence[bytes | None]) -> list[Beside]:
+    """Return both sides of each exchange of a column; those that say the same are one object."""
+    known: dict[bytes | None, Beside] = {None: _NOTHING}
+    for stored in column:
+        if stored not in known:
+            message = Exchange.FromString(stored or b"")
+            known[stored] = call_beside_from_wire(message), outcome_beside_from_wire(message)
+    return [known[stored] for stored in column]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from otel_agent_replay.lake.exchange_column import whole_exchange
-from otel_agent_replay.lake.rows import store_path
+from otel_agent_replay.lake.path_column import store_path
 from otel_agent_replay.model import Kind, Node, RecordedRun, digest_of
 from otel_agent_replay.wire.convert import read_to_wire, versions_to_wire
 from otel_agent_replay.wire.text import text_to_wire

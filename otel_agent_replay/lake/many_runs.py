@@ -15,13 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.lake.catalog import Lake, open_spans, payload_numbers, told_rows
+from otel_agent_replay.lake.attempt_rows import AttemptRows, attempts_in
+from otel_agent_replay.lake.catalog import Lake, open_spans
 from otel_agent_replay.lake.layout import LOSSES, PAYLOADS, SPANS, LakeFile, Partition, files_in
 from otel_agent_replay.lake.loss_rows import load_loss
 from otel_agent_replay.lake.parquet_file import damage_named
 from otel_agent_replay.lake.payload_store import PackReader
-from otel_agent_replay.lake.rows import load_spans
 from otel_agent_replay.lake.run_row import load_run
 from otel_agent_replay.lake.whole_run import merged_attempts
 from otel_agent_replay.model import Loss, RecordedRun, run_started_ms
@@ -55,20 +54,15 @@ class ManyRuns:
         losses = self._losses(partition, wanted)
         for file in files_in(partition.folder(self._root, SPANS)):
             here = {run_id for run_id in wanted if file.first_ms <= run_started_ms(run_id) <= file.last_ms}
-            for (run_id, number), rows in _rows_by_attempt(file, here).items():
+            for (run_id, number), rows in _attempts_of(file, here).items():
                 if number not in attempts[run_id]:
                     attempts[run_id][number] = self._attempt(file, rows)
         for run_id, parts in attempts.items():
             recorded = merged_attempts(_with_losses([parts[number] for number in sorted(parts)], losses[run_id]))
             yield run_id, self._lake.load(run_id) if recorded.run.is_fork else recorded
 
-    def _attempt(self, file: LakeFile, rows: list[dict[str, Any]]) -> RecordedRun:
-        rows.sort(key=lambda row: row["position"])
-        root = next((row for row in rows if row["root"]), None)
-        if root is None or root["run"] is None:
-            raise DamagedRecording(f"{file.path} holds spans of run {rows[0]['run_id'].hex()} but not its root")
-        read = self._payloads(file.beside(PAYLOADS), payload_numbers(rows))
-        return RecordedRun(load_run(root), tuple(load_spans(rows)), read)
+    def _attempt(self, file: LakeFile, rows: AttemptRows) -> RecordedRun:
+        return RecordedRun(load_run(rows.root), rows.spans, self._payloads(file.beside(PAYLOADS), rows.numbers))
 
     def _payloads(self, path: Path, numbers: Mapping[bytes, int]) -> Callable[[bytes], bytes | None]:
         def payload(digest: bytes) -> bytes | None:
@@ -98,21 +92,18 @@ class ManyRuns:
         return found
 
 
-def _rows_by_attempt(file: LakeFile, wanted: set[bytes]) -> dict[tuple[bytes, int], list[dict[str, Any]]]:
-    found: dict[tuple[bytes, int], list[dict[str, Any]]] = defaultdict(list)
+def _attempts_of(file: LakeFile, wanted: set[bytes]) -> dict[tuple[bytes, int], AttemptRows]:
     if not wanted:
-        return found
+        return {}
     parquet = open_spans(file)
     groups = _groups_of(parquet, sorted(wanted))
     if not groups:
-        return found
+        return {}
     with damage_named(file.path):
         table = parquet.read_row_groups(groups, use_threads=False)
         column = table.column("run_id")
-        rows = told_rows(table.filter(pc.is_in(column, pa.array(sorted(wanted), column.type))))
-    for row in rows:
-        found[row["run_id"], row["attempt"] or 1].append(row)
-    return found
+        table = table.filter(pc.is_in(column, pa.array(sorted(wanted), column.type)))
+    return attempts_in(table, file.path)
 
 
 def _groups_of(parquet: pq.ParquetFile, wanted: Sequence[bytes]) -> list[int]:

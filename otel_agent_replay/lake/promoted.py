@@ -6,10 +6,10 @@ order, and its value is stored once. A value of another type than the column's s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from otel_agent_replay import semconv
+from otel_agent_replay.lake.columns import Columns
 from otel_agent_replay.model import AttributeValue
 from otel_agent_replay.wire.text import text_from_wire as load_text
 from otel_agent_replay.wire.text import text_to_wire as store_text
@@ -39,40 +39,34 @@ COLUMN_OF: dict[str, tuple[str, type[Any]]] = {
 """Attribute key -> column and the only Python type that goes there."""
 
 
-def _hex(column: str) -> Callable[[Mapping[str, Any]], AttributeValue]:
-    return lambda row: row[column].hex() if row.get(column) is not None else None
-
-
-def _same(column: str) -> Callable[[Mapping[str, Any]], AttributeValue]:
-    def value(row: Mapping[str, Any]) -> AttributeValue:
-        stored = row.get(column)
-        return load_text(stored) if isinstance(stored, str) else stored
-
-    return value
-
-
-DERIVED: dict[str, Callable[[Mapping[str, Any]], AttributeValue]] = {
-    semconv.RUN_ID: _hex("run_id"),
-    semconv.STEP: _same("step"),
-    semconv.KIND: _same("kind"),
-    semconv.PATH: _same("path"),
-    semconv.SIDE_EFFECT: _same("side_effect"),
-    semconv.SOURCE: _same("source"),
-    semconv.REQUEST_DIGEST: _hex("request_digest"),
-    semconv.RESULT_DIGEST: _hex("result_digest"),
-    semconv.OUTCOME: _same("outcome"),
-    semconv.ROUND_TRIPS: _same("round_trips"),
-    semconv.IDEMPOTENCY_KEY: _same("idempotency_key"),
-    semconv.AGENT_NAME: _same("agent"),
+DERIVED: dict[str, str] = {
+    semconv.RUN_ID: "run_id",
+    semconv.STEP: "step",
+    semconv.KIND: "kind",
+    semconv.PATH: "path",
+    semconv.SIDE_EFFECT: "side_effect",
+    semconv.SOURCE: "source",
+    semconv.REQUEST_DIGEST: "request_digest",
+    semconv.RESULT_DIGEST: "result_digest",
+    semconv.OUTCOME: "outcome",
+    semconv.ROUND_TRIPS: "round_trips",
+    semconv.IDEMPOTENCY_KEY: "idempotency_key",
+    semconv.AGENT_NAME: "agent",
 }
-"""Attribute key -> what it says, computed from other columns; not stored where the two agree."""
+"""Attribute key -> the column that says the same (ids and digests as hex); not stored where the two agree."""
+
+
+def _as_attribute(stored: object) -> AttributeValue:
+    if isinstance(stored, bytes):
+        return stored.hex()
+    return load_text(stored) if isinstance(stored, str) else stored
 
 
 def promote(row: Row, key: str, value: AttributeValue) -> bool:
     """Put `value` into its column of `row`; False when it has none or does not fit there."""
     derived = DERIVED.get(key)
     if derived is not None:
-        known = derived(row)
+        known = _as_attribute(row.get(derived))
         return known is not None and type(known) is type(value) and bool(known == value)
     target = COLUMN_OF.get(key)
     if target is None:
@@ -89,12 +83,9 @@ def promote(row: Row, key: str, value: AttributeValue) -> bool:
     return True
 
 
-def recall(row: Mapping[str, Any], key: str) -> AttributeValue:
-    """Return the value that `promote` took."""
+def recall(columns: Columns, key: str) -> list[AttributeValue]:
+    """Return, of every row, the value that `promote` took or would have taken."""
     derived = DERIVED.get(key)
-    if derived is not None:
-        return derived(row)
-    stored = row[COLUMN_OF[key][0]]
-    if isinstance(stored, list):
-        return tuple(load_text(item) for item in stored)
-    return load_text(stored) if isinstance(stored, str) else stored
+    if derived is None:
+        return columns.values(COLUMN_OF[key][0])
+    return [value.hex() if isinstance(value, bytes) else value for value in columns.values(derived)]

@@ -8,9 +8,11 @@ import pytest
 from otel_agent_replay import semconv
 from otel_agent_replay.errors import UnsupportedFormat
 from otel_agent_replay.lake.attributes import store_value
+from otel_agent_replay.lake.path_column import store_path
 from otel_agent_replay.lake.promoted import promote
-from otel_agent_replay.lake.rows import load_span, store_path, store_span
+from otel_agent_replay.lake.rows import store_span
 from otel_agent_replay.lake.schema import SPANS, file_facts, file_metadata
+from otel_agent_replay.lake.span_table import load_spans
 from otel_agent_replay.model import Kind
 from tests.support.lake_runs import full_run
 
@@ -68,8 +70,7 @@ def test_each_row_fills_known_columns_and_reads_back():
     recorded = full_run()
     rows = [store_span(member, recorded.run, position) for position, member in enumerate(recorded.spans)]
     assert {column for row in rows for column in row} <= set(SPANS.names)
-    stored = pa.Table.from_pylist(rows, SPANS).to_pylist()
-    assert [load_span(row) for row in stored] == list(recorded.spans)
+    assert load_spans(pa.Table.from_pylist(rows, SPANS)) == list(recorded.spans)
 
 
 def test_a_path_is_readable():

@@ -1,0 +1,83 @@
+"""Rows of a spans file -> the attempts at runs that they tell of. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from otel_agent_replay.errors import DamagedRecording
+from otel_agent_replay.lake.columns import Columns
+from otel_agent_replay.lake.span_table import load_spans
+from otel_agent_replay.model import RecordedSpan
+
+ROOT_COLUMNS = ["run_id", "attempt", "trace_id", "span_id", "agent", "run"]
+"""What `run_row.load_run` reads of a root row."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRows:
+    """One attempt: its root row, its spans in order, the number of each payload in the pack beside by digest, and the
+    short check of each node by span id.
+    """
+
+    root: Mapping[str, Any]
+    spans: tuple[RecordedSpan, ...]
+    numbers: Mapping[bytes, int]
+    checks: Mapping[bytes, bytes]
+
+
+def attempts_in(table: pa.Table, path: Path) -> dict[tuple[bytes, int], AttemptRows]:
+    """Return the attempts whose rows `table` has, by run id and number; `path` is the file that the rows lie in.
+
+    Raises DamagedRecording where the root of one is missing.
+    """
+    columns = Columns(table)
+    of_attempt: dict[tuple[bytes, int], list[int]] = {}
+    keys = list(zip(columns.values("run_id"), columns.filled("attempt", 1), strict=True))
+    positions = columns.values("position")
+    for row in sorted(range(len(table)), key=positions.__getitem__):
+        of_attempt.setdefault(keys[row], []).append(row)
+    roots = _roots(table)
+    spans = load_spans(table)
+    named = _Named(columns)
+    found = {}
+    for key, rows in of_attempt.items():
+        root = roots.get(key)
+        if root is None or root["run"] is None:
+            raise DamagedRecording(f"{path} holds spans of run {key[0].hex()} but not its root")
+        members = tuple([spans[row] for row in rows])
+        found[key] = AttemptRows(root, members, named.numbers(rows), named.checks(rows))
+    return found
+
+
+def _roots(table: pa.Table) -> dict[tuple[bytes, int], Mapping[str, Any]]:
+    roots = table.select(["position", *ROOT_COLUMNS]).filter(table.column("root")).to_pylist()
+    roots.sort(key=lambda root: root["position"], reverse=True)  # of several the first counts
+    return {(root["run_id"], root["attempt"] or 1): root for root in roots}
+
+
+class _Named:
+    """What rows say by a digest or a span id."""
+
+    def __init__(self, columns: Columns) -> None:
+        self._payloads = [
+            (columns.values(f"{side}_digest"), columns.values(f"{side}_payload")) for side in ("request", "result")
+        ]
+        self._span_ids, self._checks = columns.values("span_id"), columns.values("entry_check")
+
+    def numbers(self, rows: list[int]) -> dict[bytes, int]:
+        """Return the numbers of the payloads that rows name, by digest."""
+        return {
+            digests[row]: numbers[row]
+            for digests, numbers in self._payloads
+            for row in rows
+            if numbers[row] is not None
+        }
+
+    def checks(self, rows: list[int]) -> dict[bytes, bytes]:
+        """Return the checks of the nodes of rows, by span id."""
+        return {self._span_ids[row]: self._checks[row] for row in rows if self._checks[row] is not None}
