@@ -9,6 +9,8 @@
     │   └── MissingPayload        a payload is not in the lake
     ├── CodecError                bytes that are not what the typed codec writes
     ├── CannotJudge               no verdict is possible: not recorded, damaged, unsafe
+    ├── MaintenanceError          work on a lake as a whole could not be done; nothing is lost
+    ├── ExportRefused             an endpoint did not take what was sent to it
     ├── LedgerError               the ledger cannot be read or written
     ├── RunBusy                   another worker holds the run
     ├── FingerprintChanged        the code or configuration is not the recorded one
@@ -114,10 +116,22 @@ class CodecError(AgentReplayError):
     code = "codec"
 
 
+class ExportRefused(AgentReplayError):
+    """An OTLP endpoint did not take spans; the message says what it answered. What was sent before it has."""
+
+    code = "export_refused"
+
+
 class CannotJudge(AgentReplayError):
     """No verdict is possible; the command line answers it with exit code 125."""
 
     code = "cannot_judge"
+
+
+class MaintenanceError(AgentReplayError):
+    """Work on a lake as a whole (compaction, retention, repair, upgrade) could not be done, and nothing is lost."""
+
+    code = "maintenance"
 
 
 class LedgerError(AgentReplayError):

@@ -68,6 +68,10 @@ VERSION_MODEL_ROUTE: Final = "agent_replay.version.model_route"  # models asked 
 VERSION_POLICY: Final = "agent_replay.version.policy"  # version of the policy, as declared
 VERSION_INDEX: Final = "agent_replay.version.index"  # version of the retrieval index, as declared
 IMPORT_FORMAT: Final = "agent_replay.import.format"  # of an imported run: format of the file it came from
+IMPORT_ADDED: Final = "agent_replay.import.added"  # of an imported span: attributes that its reader found out
+IMPORT_REPLACED: Final = "agent_replay.import.replaced"  # of an imported span: what it said itself where a fact stands
+IMPORT_DIALECT: Final = "agent_replay.import.dialect"  # of an imported span: the table by which it was understood
+IMPORT_SAME_CALL: Final = "agent_replay.import.same_call"  # spans that count for the call that this one tells again
 IMPORT_SOURCE: Final = "agent_replay.import.source"  # of an imported run: file, and its place in it
 
 # --- ours: heavy, beside the span (on it only with `inline`) ---

@@ -51,7 +51,10 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "calibrate": LazyCommand("calibrate", "Find what an agent does not do twice alike, and the rules to replay it."),
     "audit": LazyCommand("audit", "List who went back to which run, and check that log."),
     "import": LazyCommand("import_", "Take other people's traces into the lake as runs."),
+    "export": LazyCommand("export", "Send runs as OTLP to an endpoint, or write them into a file, nothing lost."),
+    "collector": LazyCommand("collector", "Receive OTLP from any service, and keep it as runs."),
     "seal": LazyCommand("seal", "Move closed journal segments into the lake."),
+    "compact": LazyCommand("compact", "Merge the lake's small files, while it is in use."),
     "demo": LazyCommand("demo", "Replay the recording that comes with the package."),
     "doctor": LazyCommand("doctor", "Show settings, lake health and what of this installation is covered."),
 }

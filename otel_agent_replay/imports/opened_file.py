@@ -51,20 +51,16 @@ class OpenedFile:
                     yield first
                     first = file.read(_PIECE)
                 return
-            decoder, held = zlib.decompressobj(_WITH_GZIP_HEAD), first
-            while held:
-                try:
-                    yield decoder.decompress(held, _PIECE)
-                except zlib.error as error:
-                    raise DamagedRecording(f"{self.path} begins as gzip and cannot be unpacked: {error}") from error
-                if decoder.eof:
-                    held = decoder.unused_data or file.read(_PIECE)
-                    if held and not held.startswith(GZIP):
-                        return  # padding behind the last member
-                    decoder = zlib.decompressobj(_WITH_GZIP_HEAD)
-                    continue
-                held = decoder.unconsumed_tail or file.read(_PIECE)
-            self.is_cut = not decoder.eof and first != b""
+            held = first
+            while held.startswith(GZIP):  # what lies behind the last member is padding
+                decoder = zlib.decompressobj(_WITH_GZIP_HEAD)
+                while held and not decoder.eof:
+                    try:
+                        yield decoder.decompress(held, _PIECE)
+                    except zlib.error as error:
+                        raise DamagedRecording(f"{self.path} begins as gzip and cannot be unpacked: {error}") from error
+                    held = decoder.unconsumed_tail or decoder.unused_data or file.read(_PIECE)
+                self.is_cut = not decoder.eof
 
     def data(self) -> bytes:
         """Return all bytes. Raises DamagedRecording for more than `MOST_AT_ONCE`."""

@@ -13,6 +13,7 @@ from otel_agent_replay.model import Anomaly, AnomalyCode, Span
 from otel_agent_replay.otlp.json_spans import is_trace_document, spans_of_document
 
 _MARK = re.compile(rb'"(?:resourceSpans|resource_spans)"\s*:')
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # one of a pair, or one alone
 _OTHER_SIGNALS = re.compile(rb'"(?:resourceLogs|resource_logs|resourceMetrics|resource_metrics)"\s*:')
 
 
@@ -45,7 +46,7 @@ def _read(file: OpenedFile) -> Iterator[Span | Anomaly]:
             yield _left_out(file, f"line {number} has no `resourceSpans`")
             continue
         understood += 1
-        yield from spans_of_document(document)
+        yield from spans_of_document(document, broken_text=_SURROGATE.search(line) is not None)
     if first_error:
         yield from _whole(file, first_error)
     elif not understood:

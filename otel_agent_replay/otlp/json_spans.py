@@ -24,6 +24,7 @@ from otel_agent_replay.model import (
     SpanLink,
 )
 from otel_agent_replay.otlp.entities import with_entities
+from otel_agent_replay.otlp.texts import has_lone_surrogate
 
 _CAPITAL = re.compile(r"[A-Z]")
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
@@ -37,8 +38,11 @@ def is_trace_document(document: Any) -> bool:
     return isinstance(document, Mapping) and isinstance(_get(document, "resourceSpans"), list)
 
 
-def spans_of_document(document: Any) -> Iterator[Span | Anomaly]:
-    """Yield the spans of a document that `is_trace_document`, and what was wrong on the way."""
+def spans_of_document(document: Any, *, broken_text: bool = True) -> Iterator[Span | Anomaly]:
+    """Yield the spans of a document that `is_trace_document`, and what was wrong on the way.
+
+    Half a character (a lone surrogate) is looked for unless `broken_text` says that the document has no escape of one.
+    """
     for group in _list(document, "resourceSpans"):
         resource = _resource(group)
         for inner in _list(group, "scopeSpans") or _list(group, "instrumentationLibrarySpans"):
@@ -51,6 +55,8 @@ def spans_of_document(document: Any) -> Iterator[Span | Anomaly]:
                     reader.tell(AnomalyCode.UNREADABLE, f"it was left out: {error}")
                 else:
                     if span is not None:
+                        if broken_text and has_lone_surrogate(span):
+                            reader.tell(AnomalyCode.LONE_SURROGATE, "a text of it holds half a character")
                         yield span
                 yield from reader.anomalies
 

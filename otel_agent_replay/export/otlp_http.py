@@ -1,0 +1,79 @@
+"""Messages of spans -> an OTLP endpoint over HTTP, again and again until it takes them or says that it never will."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import requests
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
+
+from otel_agent_replay.errors import ExportRefused
+
+_TRIES = 8
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
+_TRY_AGAIN = frozenset({429, 502, 503, 504})  # as the specification of OTLP says
+_PATH = "/v1/traces"
+
+
+@dataclass(slots=True)
+class OtlpHttpSender:
+    """Sends to `endpoint`: a base URL, to which `/v1/traces` is added, or one that ends in it.
+
+    `headers` go with every request. `wait` sleeps (tests give their own).
+    """
+
+    endpoint: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = 30.0
+    wait: Callable[[float], None] = time.sleep
+    _session: requests.Session = field(default_factory=requests.Session)
+
+    @property
+    def url(self) -> str:
+        """Where requests go."""
+        base = self.endpoint.rstrip("/")
+        return base if base.endswith(_PATH) else base + _PATH
+
+    def send(self, message: TracesData) -> None:
+        """Send one message. Raises ExportRefused when it was not taken, or not wholly."""
+        body = gzip.compress(message.SerializeToString(), 1)
+        headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", **self.headers}
+        pause = _FIRST_WAIT_S
+        why = ""
+        for _ in range(_TRIES):
+            asked_s = 0.0
+            try:
+                answer = self._session.post(self.url, data=body, headers=headers, timeout=self.timeout_s)
+            except requests.RequestException as error:
+                why = str(error)
+            else:
+                if answer.ok:
+                    self._look_at(answer)
+                    return
+                why = f"HTTP {answer.status_code} {answer.reason}: {answer.text[:300]}"
+                if answer.status_code not in _TRY_AGAIN:
+                    raise ExportRefused(f"{self.url} refused the spans: {why}")
+                asked_s = _seconds(answer.headers.get("Retry-After", ""))
+            self.wait(min(max(pause, asked_s), _LONGEST_WAIT_S))
+            pause *= 2
+        raise ExportRefused(f"{self.url} did not take the spans, {_TRIES} times asked: {why}")
+
+    def _look_at(self, answer: requests.Response) -> None:
+        try:
+            partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
+        except DecodeError:
+            return  # an answer in JSON, or none: the status says that all was taken
+        if partial.rejected_spans:
+            raise ExportRefused(f"{self.url} took all but {partial.rejected_spans} spans: {partial.error_message}")
+
+
+def _seconds(text: str) -> float:
+    try:
+        return max(float(text), 0.0)
+    except ValueError:
+        return 0.0  # a date: what we wait anyway will do
