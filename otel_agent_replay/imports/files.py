@@ -43,6 +43,10 @@ READERS: Mapping[str, Reader] = {
         "otel_agent_replay.imports.otlp_json", "OTLP JSON with `resourceSpans`: one document, or one a line"
     ),
     "otlp": Reader("otel_agent_replay.imports.otlp_protobuf", "OTLP protobuf: one message, or several with lengths"),
+    "langfuse": Reader("otel_agent_replay.imports.langfuse", "an export of Langfuse: traces with their observations"),
+    "jaeger": Reader("otel_agent_replay.imports.jaeger", "Jaeger's JSON, as its UI downloads it"),
+    "sdk-json": Reader("otel_agent_replay.imports.sdk_json", "spans as an SDK dumps them: JavaScript's, Python's console"),
+    "span-parquet": Reader("otel_agent_replay.imports.span_parquet", "Parquet of otlp2parquet or duckdb-otlp"),
 }
 """Readers by name, in the order in which they are asked: what is told best from others comes first."""
 

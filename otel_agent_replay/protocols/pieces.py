@@ -35,6 +35,7 @@ _CONVERSATIONS = {
     "google.interactions": "input",
     "aws.bedrock_converse": "messages",
     "aws.bedrock_invoke": "messages",
+    "otel.messages": "messages",
 }
 _WHOLE = {
     "system": "system",
@@ -42,6 +43,7 @@ _WHOLE = {
     "preamble": "system",
     "systemInstruction": "system",
     "system_instruction": "system",
+    "system_instructions": "system",
     "message": "user",
     "inputText": "user",
     "tools": "tools",

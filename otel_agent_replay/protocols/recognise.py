@@ -22,6 +22,7 @@ from otel_agent_replay.protocols.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
 from otel_agent_replay.protocols.openai_chat import OPENAI_CHAT
 from otel_agent_replay.protocols.openai_completions import OPENAI_COMPLETIONS
 from otel_agent_replay.protocols.openai_responses import OPENAI_RESPONSES
+from otel_agent_replay.protocols.otel_messages import OTEL_MESSAGES
 from otel_agent_replay.protocols.protocol import Protocol
 
 PROTOCOLS: Final[Mapping[str, Protocol]] = {
@@ -41,6 +42,7 @@ PROTOCOLS: Final[Mapping[str, Protocol]] = {
         GOOGLE_INTERACTIONS,
         BEDROCK_CONVERSE,
         BEDROCK_INVOKE,
+        OTEL_MESSAGES,
     )
 }
 """Every protocol by its name."""
