@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from otel_agent_replay.compare.changes import (
     Added,
     Changed,
     FieldChange,
     Moved,
+    NodeRef,
     Placed,
     Removed,
     Reordered,
@@ -42,6 +43,8 @@ class Sides:
     time_b: Timeline
     to_b: Mapping[int, Pair]
     to_a: Mapping[int, Pair]
+    references_a: dict[int, NodeRef] = field(default_factory=dict)
+    references_b: dict[int, NodeRef] = field(default_factory=dict)
 
     @classmethod
     def of(cls, tree_a: Tree, tree_b: Tree, alignment: Alignment) -> Sides:
@@ -52,6 +55,21 @@ class Sides:
         to_b = {pair.a: pair for pair in alignment.pairs}
         to_a = {pair.b: pair for pair in alignment.pairs}
         return cls(tree_a, tree_b, alignment, time_a, time_b, to_b, to_a)
+
+    def at_a(self, index: int) -> NodeRef:
+        """Return the reference to a node of A, the same one each time."""
+        return _kept(self.references_a, self.tree_a, index)
+
+    def at_b(self, index: int) -> NodeRef:
+        """Return the reference to a node of B, the same one each time."""
+        return _kept(self.references_b, self.tree_b, index)
+
+
+def _kept(references: dict[int, NodeRef], tree: Tree, index: int) -> NodeRef:
+    found = references.get(index)
+    if found is None:
+        found = references[index] = reference(tree, index)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +87,22 @@ def list_changes(sides: Sides, comparer: PairComparer, *, a_first: bool) -> Chan
     reordered: list[Reordered] = []
     timing: list[TimingOnly] = []
     for pair in sides.alignment.pairs:
-        a, b = reference(sides.tree_a, pair.a), reference(sides.tree_b, pair.b)
+        fields = _fields(sides, pair, comparer)
+        is_elsewhere = pair.rule in (Rule.MOVED, Rule.REORDERED)
+        if not fields:
+            timing.extend(_timing(sides, pair))
+            if not is_elsewhere:
+                continue
+        a, b = sides.at_a(pair.a), sides.at_b(pair.b)
         tie = pair.a if a_first else pair.b
         begin = min(sides.time_a.before(sides.time_a.begin(pair.a)), sides.time_b.before(sides.time_b.begin(pair.b)))
-        fields = _fields(sides, pair, comparer)
         if fields:
             moment = begin if any(change.field.is_request for change in fields) else _end(sides, pair)
             placed.append(((moment, 1, False, tie), Placed(Changed(a, b, fields, pair.rule), moment)))
         if pair.rule is Rule.REORDERED and _concurrent(sides, pair):
             reordered.append(Reordered(a, b))
-        elif pair.rule in (Rule.MOVED, Rule.REORDERED):
+        elif is_elsewhere:
             placed.append(((begin, 2, False, tie), Placed(Moved(a, b), begin)))
-        if not fields:
-            timing.extend(_timing(sides, pair))
     placed.extend(_one_sided(sides, a_first=a_first))
     placed.sort(key=lambda item: item[0])
     return ChangeList([change for _, change in placed], reordered, timing)
@@ -107,7 +128,7 @@ def _one_sided(sides: Sides, *, a_first: bool) -> list[tuple[tuple[int, int, boo
         tops, below, wrapping = _fold(tree, open_nodes)
         for index in tops:
             moment = time.before(time.begin(index))
-            here = reference(tree, index)
+            here = sides.at_a(index) if is_a else sides.at_b(index)
             count, wraps = below[index], index in wrapping
             change = Removed(here, count, wraps) if is_a else Added(here, count, wraps)
             placed.append(((moment, 0, is_a is not a_first, index), Placed(change, moment)))
@@ -189,4 +210,4 @@ def _timing(sides: Sides, pair: Pair) -> list[TimingOnly]:
     delta = abs(after - before)
     if delta <= max(TIMING_FLOOR_NS, int(TIMING_TOLERANCE * max(before, after))):
         return []
-    return [TimingOnly(reference(sides.tree_a, pair.a), reference(sides.tree_b, pair.b), before, after)]
+    return [TimingOnly(sides.at_a(pair.a), sides.at_b(pair.b), before, after)]

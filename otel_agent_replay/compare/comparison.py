@@ -13,10 +13,11 @@ from otel_agent_replay.compare.change_list import Sides, list_changes
 from otel_agent_replay.compare.changes import Change, Reordered, TimingOnly
 from otel_agent_replay.compare.consequences import follow
 from otel_agent_replay.compare.departure import Cause, Departure, find_departure
-from otel_agent_replay.compare.fingerprint import Interner, keys_of, shared_digests
+from otel_agent_replay.compare.fingerprint import Interner, Payloads, keys_of
 from otel_agent_replay.compare.measures import Measures, NodeMeasures, measure_nodes, measure_runs
 from otel_agent_replay.compare.node_changes import PairComparer
 from otel_agent_replay.compare.notices import Notice, notice_of_work, notices_of
+from otel_agent_replay.compare.on_demand import OnDemand
 from otel_agent_replay.compare.questions import Question, answer_questions
 from otel_agent_replay.compare.rows import Row, merge_rows
 from otel_agent_replay.compare.sentence import verdict_sentence
@@ -62,7 +63,8 @@ class Comparison:
     """The difference of two runs. A is the base of every relative number.
 
     `notices` (what was lost or not looked at) come before any claim. `changes` are what counts, in the order in
-    which it happened; `reordered`, `timing` and `volatile` (name to count) do not count.
+    which it happened; `reordered`, `timing` and `volatile` (name to count) do not count. `questions`, `nodes` and
+    `rows` are made when they are looked at.
     """
 
     a: Run
@@ -87,8 +89,10 @@ def compare(a: RecordedRun, b: RecordedRun) -> Comparison:
     """Compare run B against run A. Never raises for what a recording lacks: it is said in `notices`."""
     substance_a, substance_b = RunSubstance(a), RunSubstance(b)
     tree_a, tree_b = build_tree(a), build_tree(b)
-    shared, intern = shared_digests(a, b), Interner()
-    keys_a, keys_b = keys_of(tree_a, substance_a, shared, intern), keys_of(tree_b, substance_b, shared, intern)
+    payloads_a, payloads_b, intern = Payloads.of(tree_a), Payloads.of(tree_b), Interner()
+    shared = payloads_a.shared(payloads_b)
+    keys_a = keys_of(tree_a, payloads_a, substance_a, shared, intern)
+    keys_b = keys_of(tree_b, payloads_b, substance_b, shared, intern)
     alignment = align_trees(tree_a, keys_a, tree_b, keys_b)
     sides = Sides.of(tree_a, tree_b, alignment)
     comparer = PairComparer(substance_a, substance_b)
@@ -108,15 +112,15 @@ def compare(a: RecordedRun, b: RecordedRun) -> Comparison:
         verdict=verdict,
         sentence=verdict_sentence(departure, len(changes.reordered), volatile, len(alignment.pairs)),
         notices=[*notices_of(a, b, sides, substance_a, substance_b), *notice_of_work(changes.placed)],
-        questions=answer_questions(a, b, sides, changes.placed),
+        questions=OnDemand(lambda: answer_questions(a, b, sides, changes.placed)),
         changes=[placed.change for placed in changes.placed],
         departure=departure,
         reordered=changes.reordered,
         timing=changes.timing,
         volatile=volatile,
         totals=measure_runs(tree_a, tree_b),
-        nodes=measure_nodes(sides),
-        rows=merge_rows(sides, changes),
+        nodes=OnDemand(lambda: measure_nodes(sides)),
+        rows=OnDemand(lambda: merge_rows(sides, changes)),
         alignment=alignment,
         trust=trust,
     )

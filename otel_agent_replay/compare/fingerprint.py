@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay import semconv
 from otel_agent_replay.compare.substance import RunSubstance, Substance, failure_tree, without_loopback_ports
 from otel_agent_replay.compare.tree import Tree, TreeNode
-from otel_agent_replay.model import Kind, RecordedRun, RecordedSpan
+from otel_agent_replay.model import Kind, RecordedSpan
 from otel_agent_replay.payload.canonical import canonical_json
 
 _IDS = re.compile(
@@ -76,56 +76,73 @@ def label_of(recorded: RecordedSpan | None) -> str:
     return f"{node.kind} {_IDS.sub('*', name)}"
 
 
-def shared_digests(a: RecordedRun, b: RecordedRun) -> frozenset[bytes]:
-    """Return the payload digests that both runs have: equal without being looked at."""
-    return frozenset(_digests(a) & _digests(b))
+@dataclass(frozen=True, slots=True)
+class Payloads:
+    """The payload digests of a tree's nodes, None where there is none: what was asked and what was answered."""
+
+    asked: Sequence[bytes | None]
+    answered: Sequence[bytes | None]
+
+    @classmethod
+    def of(cls, tree: Tree) -> Payloads:
+        """Return those of a tree."""
+        asked: list[bytes | None] = []
+        answered: list[bytes | None] = []
+        for item in tree.nodes:
+            call = None if item.node is None else item.node.call
+            outcome = None if item.node is None else item.node.outcome
+            asked.append(None if call is None else call.digest)
+            answered.append(None if outcome is None or outcome.result is None else outcome.result.digest)
+        return cls(asked, answered)
+
+    def shared(self, other: Payloads) -> frozenset[bytes]:
+        """Return the digests that both trees have: equal without being looked at."""
+        mine, others = {*self.asked, *self.answered}, {*other.asked, *other.answered}
+        return frozenset(digest for digest in mine & others if digest is not None)
 
 
-def _digests(run: RecordedRun) -> set[bytes]:
-    found = set()
-    for node in run.nodes:
-        if node.call is not None:
-            found.add(node.call.digest)
-        if node.outcome is not None and node.outcome.result is not None:
-            found.add(node.outcome.result.digest)
-    return found
-
-
-def keys_of(tree: Tree, substance: RunSubstance, shared: frozenset[bytes], intern: Interner) -> Keys:
+def keys_of(
+    tree: Tree, payloads: Payloads, substance: RunSubstance, shared: frozenset[bytes], intern: Interner
+) -> Keys:
     """Return the keys of a tree; trees to be compared use one `intern` and one `shared`."""
     count = len(tree.nodes)
     exact, call, head, shape, name, request, size = ([0] * count for _ in range(7))
     telling = [False] * count
-    content = hashlib.blake2b(digest_size=16)
+    content: list[bytes] = []
     for node in tree.nodes:
-        label = label_of(node.recorded)
-        asked, answered = _request_digest(node, substance, shared), _answer_digest(node, substance, shared)
-        content.update(f"{node.depth} {label}\0".encode("utf-8", "surrogatepass") + asked + b"\0" + answered + b"\n")
         index = node.index
+        label = label_of(node.recorded)
+        asked = _asked(node, payloads.asked[index], substance, shared)
+        answered = _answered(node, payloads.answered[index], substance, shared)
+        place = f"{node.depth} {label}\0".encode("utf-8", "surrogatepass")
+        content.append(b"".join((place, asked, b"\0", answered, b"\n")))
         name[index] = intern(("name", label))
         request[index] = intern(("request", asked))
         exact[index] = intern(("answer", answered))
         telling[index] = bool(asked)
     for node in reversed(tree.nodes):
         index, below = node.index, node.children
-        asks = request[index] if telling[index] else tuple(call[child] for child in below)
+        asks = request[index] if telling[index] else tuple([call[child] for child in below])
         call[index] = intern(("call", name[index], asks))
         head[index] = call[index] if telling[index] or not below else intern(("head", name[index], head[below[0]]))
-        exact[index] = intern(("exact", call[index], exact[index], tuple(exact[child] for child in below)))
-        shape[index] = intern(("shape", name[index], tuple(shape[child] for child in below)))
-        size[index] = 1 + sum(size[child] for child in below)
-    return Keys(exact, call, head, shape, name, request, size, telling, content.digest())
+        if below:
+            exact[index] = intern(("exact", call[index], exact[index], tuple([exact[child] for child in below])))
+            shape[index] = intern(("shape", name[index], tuple([shape[child] for child in below])))
+            size[index] = 1 + sum([size[child] for child in below])
+        else:
+            exact[index] = intern(("exact", call[index], exact[index]))
+            shape[index], size[index] = intern(("shape", name[index])), 1
+    digest = hashlib.blake2b(b"".join(content), digest_size=16).digest()
+    return Keys(exact, call, head, shape, name, request, size, telling, digest)
 
 
-def _request_digest(node: TreeNode, substance: RunSubstance, shared: frozenset[bytes]) -> bytes:
-    recorded = node.recorded
-    call = None if recorded is None or recorded.node is None else recorded.node.call
-    if recorded is None or call is None:
+def _asked(node: TreeNode, raw: bytes | None, substance: RunSubstance, shared: frozenset[bytes]) -> bytes:
+    if raw is None or node.recorded is None:
         return b""
-    return call.digest if call.digest in shared else _digest(lambda: substance.request(recorded))
+    return raw if raw in shared else _digest(substance.request(node.recorded))
 
 
-def _answer_digest(node: TreeNode, substance: RunSubstance, shared: frozenset[bytes]) -> bytes:
+def _answered(node: TreeNode, raw: bytes | None, substance: RunSubstance, shared: frozenset[bytes]) -> bytes:
     recorded = node.recorded
     if recorded is None:
         return b""
@@ -135,13 +152,11 @@ def _answer_digest(node: TreeNode, substance: RunSubstance, shared: frozenset[by
     if outcome is None:
         return b""
     failure = b"" if outcome.failure is None else canonical_json(failure_tree(outcome.failure))
-    raw = None if outcome.result is None else outcome.result.digest
-    result = raw if raw is not None and raw in shared else _digest(lambda: substance.result(recorded))
+    result = raw if raw is not None and raw in shared else _digest(substance.result(recorded))
     return b"\0".join((outcome.status.value.encode(), result, failure))
 
 
-def _digest(read: Callable[[], Substance | None]) -> bytes:
-    found = read()
+def _digest(found: Substance | None) -> bytes:
     if found is None:
         return b""
     unknown = b"" if found.known else found.digest

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from otel_agent_replay import semconv
 from otel_agent_replay.compare.change_list import Sides
-from otel_agent_replay.compare.changes import NodeRef, reference
+from otel_agent_replay.compare.changes import NodeRef
 from otel_agent_replay.compare.tree import ROOT, Tree
 from otel_agent_replay.model import Kind, RecordedSpan
 
@@ -55,15 +55,14 @@ def measure_nodes(sides: Sides) -> list[NodeMeasures]:
     for pair in sides.alignment.pairs:
         if pair.a != ROOT:
             one, other = sides.tree_a.nodes[pair.a].recorded, sides.tree_b.nodes[pair.b].recorded
-            ends = reference(sides.tree_a, pair.a), reference(sides.tree_b, pair.b)
-            result.append(NodeMeasures(*ends, _measures(one, other)))
+            result.append(NodeMeasures(sides.at_a(pair.a), sides.at_b(pair.b), _measures(one, other)))
     result += [
-        NodeMeasures(reference(sides.tree_a, node.index), None, _measures(node.recorded, None))
+        NodeMeasures(sides.at_a(node.index), None, _measures(node.recorded, None))
         for node in sides.tree_a.nodes
         if node.index not in sides.to_b
     ]
     result += [
-        NodeMeasures(None, reference(sides.tree_b, node.index), _measures(None, node.recorded))
+        NodeMeasures(None, sides.at_b(node.index), _measures(None, node.recorded))
         for node in sides.tree_b.nodes
         if node.index not in sides.to_a
     ]

@@ -16,7 +16,7 @@ from otel_agent_replay.compare.changes import Changed, Field, FieldChange
 from otel_agent_replay.compare.fingerprint import label_of
 from otel_agent_replay.compare.model_messages import role_at
 from otel_agent_replay.compare.substance import RunSubstance, Substance, environment_of, failure_tree
-from otel_agent_replay.model import AnswerSource, Kind, Node, RecordedSpan
+from otel_agent_replay.model import AnswerSource, Call, Kind, Node, RecordedSpan
 from otel_agent_replay.payload.canonical import canonical_json
 from otel_agent_replay.payload.difference import Difference, differences_within
 
@@ -94,7 +94,7 @@ class PairComparer:
         return fields
 
     def _requests(self, a: RecordedSpan, b: RecordedSpan, one: Node, other: Node) -> list[FieldChange]:
-        if one.call is not None and other.call is not None and one.call.digest == other.call.digest:
+        if one.call is not None and other.call is not None and _same_call(one.call, other.call):
             return []
         before, after = self._a.request(a), self._b.request(b)
         if before is None or after is None:
@@ -184,6 +184,11 @@ def stopped_early(change: Changed) -> bool:
 
 def _sha(side: Substance) -> str:
     return f"sha256 {side.digest.hex()[:16]}"
+
+
+def _same_call(one: Call, other: Call) -> bool:
+    """Whether two calls have one digest; most often told without making it."""
+    return one.request.digest == other.request.digest and (one.head == other.head or one.digest == other.digest)
 
 
 def _ran(node: Node) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.compare.change_list import ChangeList, Sides
-from otel_agent_replay.compare.changes import Added, Change, Changed, Moved, NodeRef, Removed, reference
+from otel_agent_replay.compare.changes import Added, Change, Changed, Moved, NodeRef, Removed
 from otel_agent_replay.compare.tree import ROOT
 from otel_agent_replay.compare.tree_alignment import Rule
 
@@ -71,8 +71,8 @@ def _row(
     by_b: Mapping[int, Change],
     reordered: set[int],
 ) -> Row:
-    one = None if a is None else reference(sides.tree_a, a)
-    other = None if b is None else reference(sides.tree_b, b)
+    one = None if a is None else sides.at_a(a)
+    other = None if b is None else sides.at_b(b)
     if a is None or b is None:
         hidden = a in sides.alignment.unobserved_a if a is not None else b in sides.alignment.unobserved_b
         mark = Mark.UNOBSERVED if hidden else (Mark.REMOVED if b is None else Mark.ADDED)

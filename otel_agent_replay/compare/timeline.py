@@ -11,14 +11,13 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
-from otel_agent_replay.compare.tree import ROOT, Tree
+from otel_agent_replay.compare.tree import ROOT, Tree, TreeNode
 
 
 class Timeline:
     """Begin and end of every node of a tree, in the order of its own run."""
 
     def __init__(self, tree: Tree) -> None:
-        self._tree = tree
         marks: list[tuple[int, int]] = []  # (time, sequence) of our events: places foreign spans between them
         for item in tree.nodes:
             if item.node is not None and item.recorded is not None:
@@ -33,19 +32,25 @@ class Timeline:
             self._times.append(latest)
         self._sequences = [sequence for _, sequence in marks]
         self._ours = bool(marks)
+        self._begins = [self._begin(item) for item in tree.nodes]
+        self._ends = [self._end(item) for item in tree.nodes]
         self._events: list[float] = []
         self._last_begin = -math.inf
 
     def begin(self, index: int) -> float:
         """When the node began."""
-        item = self._tree.nodes[index]
+        return self._begins[index]
+
+    def end(self, index: int) -> float:
+        """When it ended; infinity when it never did."""
+        return self._ends[index]
+
+    def _begin(self, item: TreeNode) -> float:
         if item.recorded is None:
             return -math.inf
         return float(item.node.sequence) if item.node is not None else self._foreign(item.recorded.span.start_ns)
 
-    def end(self, index: int) -> float:
-        """When it ended; infinity when it never did."""
-        item = self._tree.nodes[index]
+    def _end(self, item: TreeNode) -> float:
         if item.recorded is None:
             return math.inf
         if item.node is not None:

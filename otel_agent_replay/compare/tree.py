@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.model import Kind, Node, RecordedRun, RecordedSpan
+from otel_agent_replay.model.making import maker_of
 
 ROOT = 0
 """Index of the root of every tree: the run's own span, or a stand-in when the recording has none."""
@@ -18,18 +19,20 @@ ROOT = 0
 
 @dataclass(frozen=True, slots=True)
 class TreeNode:
-    """One place of the tree. `recorded` is None for the stand-in root; indexes follow preorder."""
+    """One place of the tree. `recorded` is None for the stand-in root; indexes follow preorder.
+
+    `node` is the replay side of what is recorded, None for a foreign span.
+    """
 
     index: int
     parent: int
     depth: int
     children: tuple[int, ...]
     recorded: RecordedSpan | None
+    node: Node | None
 
-    @property
-    def node(self) -> Node | None:
-        """The replay side, None for a foreign span."""
-        return None if self.recorded is None else self.recorded.node
+
+_make_tree_node = maker_of(TreeNode)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +53,16 @@ def build_tree(run: RecordedRun) -> Tree:
     for child, parent in enumerate(parents):
         if child != root:
             children.setdefault(parent if parent is not None else root, []).append(child)
-    cycles = _hang_unreachable(root, children, len(spans))
+    cycles = _hang_unreachable(root, children, parents)
     ordered = {parent: _in_order(spans, members) for parent, members in children.items()}
     return Tree(_preorder(spans, root, ordered), orphans, cycles)
 
 
-def _arrival(recorded: RecordedSpan) -> tuple[int, int, int, str, int]:
+def _arrival(recorded: RecordedSpan) -> tuple[int, int, int, str | tuple[str, ...], int]:
     """Order spans without their ids: by recorded sequence where there is one, else by time, then by what they are."""
     span, node = recorded.span, recorded.node
     if node is not None:
-        return (0, node.sequence, span.start_ns, "/".join(node.path), span.end_ns)
+        return (0, node.sequence, span.start_ns, node.path, span.end_ns)
     return (1, 0, span.start_ns, span.name, span.end_ns)
 
 
@@ -87,20 +90,18 @@ def _parents(spans: Sequence[RecordedSpan], root: int | None) -> tuple[list[int 
     return parents, orphans
 
 
-def _hang_unreachable(root: int | None, children: dict[int | None, list[int]], count: int) -> int:
+def _hang_unreachable(root: int | None, children: dict[int | None, list[int]], parents: Sequence[int | None]) -> int:
     """Cut each cycle at its earliest span and hang that on the root. Returns how many were cut."""
-    reached = [False] * count
+    reached = [False] * len(parents)
     if root is not None:
         reached[root] = True
     _reach(root, children, reached)
     cycles = 0
-    for index in range(count):
+    for index, parent in enumerate(parents):
         if reached[index]:
             continue
         cycles += 1
-        for members in children.values():
-            if index in members:
-                members.remove(index)
+        children[parent].remove(index)
         children.setdefault(root, []).append(index)
         reached[index] = True
         _reach(index, children, reached)
@@ -118,6 +119,8 @@ def _reach(start: int | None, children: dict[int | None, list[int]], reached: li
 
 def _in_order(spans: Sequence[RecordedSpan], members: list[int]) -> list[int]:
     """Sort siblings: ours by sequence, foreign ones between them by start time."""
+    if all(spans[index].node is not None for index in members):
+        return sorted(members)  # `spans` is sorted by arrival
     keys: dict[int, tuple[int, int, int]] = {}
     latest = 0
     for rank, index in enumerate(sorted(members)):  # `spans` is sorted by arrival: ours first, in sequence
@@ -142,7 +145,9 @@ def _preorder(spans: Sequence[RecordedSpan], root: int | None, children: dict[in
             places.setdefault(parent, []).append(index)
         below = children.get(source, ())
         stack.extend((child, index, depth + 1) for child in reversed(below))
-    return [
-        TreeNode(index, parent, depth, tuple(places.get(index, ())), None if source is None else spans[source])
-        for index, (source, parent, depth) in enumerate(order)
-    ]
+    made = []
+    for index, (source, parent, depth) in enumerate(order):
+        recorded = None if source is None else spans[source]
+        node = None if recorded is None else recorded.node
+        made.append(_make_tree_node(index, parent, depth, tuple(places.get(index, ())), recorded, node))
+    return made
