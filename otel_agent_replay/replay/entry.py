@@ -25,11 +25,22 @@ from otel_agent_replay.replay.tape import Tape
 
 
 def load_entry(entry: str) -> Callable[..., Any]:
-    """Return the function that `pkg.mod:qualified.name` names. Raises ConfigurationError, or what its import raises."""
+    """Return the function that `pkg.mod:qualified.name` names. Raises ConfigurationError, or what its import raises.
+
+    CannotJudge where there is no such module: at another commit there may be one.
+    """
     module_name, _, qualified = entry.partition(":")
     if not module_name or not qualified:
         raise ConfigurationError(f"entry {entry!r} is not like pkg.mod:func")
-    found: Any = importlib.import_module(module_name)
+    try:
+        found: Any = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+            raise  # it is there, and what it imports is not
+        raise CannotJudge(
+            f"{entry!r}: there is no module {error.name!r} to be found from {Path.cwd()}; run it from the "
+            "application's folder, or install the application here"
+        ) from error
     for part in qualified.split("."):
         if not hasattr(found, part):
             raise ConfigurationError(f"module {module_name!r} has no {qualified!r}")

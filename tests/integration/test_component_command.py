@@ -177,7 +177,7 @@ def test_a_broken_case_is_exit_code_1_and_no_whole_log_is_not_written(shop):
     [
         ("fixtures:", "fixturess:", 2, "did you mean 'fixtures'"),
         ("shop:desk", "shop:desks", 2, "has no 'desks'"),
-        ("shop:desk", "shops:desk", 125, "No module named 'shops'"),
+        ("shop:desk", "shops:desk", 125, "there is no module 'shops' to be found from"),
         ("shop:Busy", "shop:Bused", 125, "no error class"),
     ],
 )

@@ -65,6 +65,8 @@ def load_parser(entry: str) -> Parser:
         function = load_entry(entry)
     except ConfigurationError:
         raise
+    except CannotJudge as error:
+        raise ConfigurationError(f"adapter {error}") from error
     except Exception as error:
         raise ConfigurationError(f"adapter {entry!r} cannot be imported: {type(error).__name__}: {error}") from error
 
