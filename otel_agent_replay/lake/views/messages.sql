@@ -4,7 +4,10 @@ WITH stored AS (
     SELECT pack, number, role, raw,
         CASE json_type(parsed)
             WHEN 'VARCHAR' THEN parsed ->> '$'
-            WHEN 'ARRAY' THEN array_to_string(list_filter(parsed ->> '$[*].text', lambda part: part IS NOT NULL), chr(10))
+            WHEN 'ARRAY' THEN array_to_string(
+                list_filter(list_concat(parsed ->> '$[*].text', parsed ->> '$[*].content'), lambda part: part IS NOT NULL),
+                chr(10)
+            )
             WHEN 'OBJECT' THEN CASE json_type(parsed, '$.content')
                 WHEN 'VARCHAR' THEN parsed ->> '$.content'
                 WHEN 'ARRAY' THEN array_to_string(
@@ -14,11 +17,31 @@ WITH stored AS (
                     ),
                     chr(10)
                 )
-                ELSE parsed ->> '$.output'
+                ELSE coalesce(
+                    parsed ->> '$.output',
+                    nullif(
+                        array_to_string(
+                            [
+                                coalesce(
+                                    json_extract_string(part, '$.content'),
+                                    json_extract_string(part, '$.response'),
+                                    json_extract_string(part, '$.text')
+                                )
+                                for part in json_extract(parsed, '$.parts[*]')
+                                if coalesce(json_extract_string(part, '$.type'), 'text') IN ('text', 'tool_call_response')
+                            ],
+                            chr(10)
+                        ),
+                        ''
+                    )
+                )
             END
             ELSE raw
         END AS text,
-        parsed -> '$.tool_calls' AS tool_calls
+        coalesce(
+            parsed -> '$.tool_calls',
+            nullif(to_json([part for part in json_extract(parsed, '$.parts[*]') if json_extract_string(part, '$.type') = 'tool_call']), '[]'::JSON)
+        ) AS tool_calls
     FROM (
         SELECT pack, number, role, raw, try(raw::JSON) AS parsed
         FROM (
@@ -51,7 +74,13 @@ answers AS (
                         flatten([
                             raw ->> '$.content[*].text',
                             raw ->> '$.output[*].content[*].text',
-                            raw ->> '$.message.content[*].text'
+                            raw ->> '$.message.content[*].text',
+                            raw ->> '$.candidates[0].content.parts[*].text',
+                            [
+                                json_extract_string(part, '$.content')
+                                for part in json_extract(raw, '$.messages[*].parts[*]')
+                                if json_extract_string(part, '$.type') = 'text'
+                            ]
                         ]),
                         lambda part: part IS NOT NULL
                     ),
@@ -124,7 +153,15 @@ SELECT
     answers.text,
     coalesce(
         try(answers.raw -> '$.choices[0].message.tool_calls'),
-        try(answers.raw -> '$.message.tool_calls')
+        try(answers.raw -> '$.message.tool_calls'),
+        try(
+            nullif(
+                to_json(
+                    [part for part in json_extract(answers.raw, '$.messages[*].parts[*]') if json_extract_string(part, '$.type') = 'tool_call']
+                ),
+                '[]'::JSON
+            )
+        )
     ) AS tool_calls,
     answers.raw,
     coalesce(span.response_model, span.request_model) AS model,

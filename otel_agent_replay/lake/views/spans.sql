@@ -28,6 +28,8 @@ SELECT
     side_effect,
     source,
     fidelity,
+    map_extract(attributes, 'agent_replay.import.dialect')[1].text AS dialect,
+    map_extract(attributes, 'agent_replay.import.same_call')[1].texts AS same_call,
     origin_step,
     outcome,
     round_trips,
