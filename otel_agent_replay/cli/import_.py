@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,9 @@ _EPILOG = """\b
 Formats (--from): auto tells them from their contents; gzip around any of them is undone.
   otlp-json   OTLP JSON: one document, one a line, the Collector's file exporter
   otlp        OTLP protobuf: one message, or several with their lengths
+  tau-bench, tau2-bench, swe-agent, who-and-when, ljoukov-llm, inspect, chat
+              trajectories of agents; chat: messages in OpenAI's form
+  vcr         HTTP exchanges of VCR, nock and the test agent: raw bodies
 
 \b
 Importing the same file again changes nothing; spans that come later complete their run.
@@ -45,22 +49,24 @@ Example:
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @json_option
 def import_(lake: Path, from_: str, files: tuple[Path, ...], as_json: bool) -> int:
-    """Read FILEs of spans that other tools wrote, and keep them as runs that can be shown, queried and compared."""
+    """Read FILEs of traces and trajectories of other tools, and keep them as runs to show, query and compare."""
     from otel_agent_replay.export.rules_file import redaction_of
     from otel_agent_replay.imports.files import read_file
-    from otel_agent_replay.imports.landing import land, land_runs
+    from otel_agent_replay.imports.landing import land
+    from otel_agent_replay.imports.recording_landing import RecordingLander
     from otel_agent_replay.settings import Settings
 
     redaction = redaction_of(Settings.load({"lake": lake}))
     told = _Told()
-    for path in files:
-        found = read_file(path, from_)
-        for spans in _batches(found.spans):
-            told.add(land(lake, spans, source=str(path), redaction=redaction))
-        told.add(land_runs(lake, found.runs))
-        told.anomalies += found.anomalies
-        for note in found.notes:
-            remark(f"note: {path}: {note}")
+    with closing(RecordingLander(lake, redaction)) as lander:
+        for path in files:
+            found = read_file(path, from_)
+            for spans in _batches(found.spans):
+                told.add(land(lake, spans, source=str(path), redaction=redaction, noted=found.anomalies))
+            told.add(lander.add(found.recordings, path.stat().st_mtime_ns))
+            told.anomalies += found.anomalies
+            for note in found.notes:
+                remark(f"note: {path}: {note}")
     told.print(as_json=as_json)
     return 1 if told.left_out else 0
 

@@ -22,6 +22,7 @@ from otel_agent_replay.model.exchange import MEANINGFUL_HEADERS
 from otel_agent_replay.payload.canonical import is_json
 from otel_agent_replay.protocols import PROTOCOLS, Protocol, recognise
 
+_IDS = "ids of tool calls and messages"
 _LOOPBACK = re.compile(r"\b(127\.0\.0\.1|localhost|\[::1\]):\d+")
 
 KEPT_BYTES = 16 * 1024 * 1024
@@ -87,7 +88,10 @@ class RunSubstance:
         body = self._decoded(call.request, () if call.head is None else call.head.headers)
         if call.head is None:
             tree = None if body is None else _tree(body, call.request.media_type)
-            return Substance(tree, call.request.digest, body is not None)
+            if call.kind is not Kind.MODEL or not isinstance(tree, dict):
+                return Substance(tree, call.request.digest, body is not None)
+            tree, ids = settled_request(tree)
+            return Substance(tree, call.request.digest, True, _drawn(ids))
         tree, volatile = self._http_request(call, body)
         return Substance(tree, call.request.digest, body is not None, volatile)
 
@@ -103,6 +107,10 @@ class RunSubstance:
             return Substance(None, payload.digest, True, {"what lies beside a checkpoint's state": payload.digest})
         body = self._decoded(payload, () if outcome.head is None else outcome.head.headers)
         if outcome.head is None:
+            if node.kind is Kind.MODEL and body is not None:
+                answer = self._model_answer(recorded, outcome, body, payload.media_type)
+                if answer is not None:
+                    return answer
             tree = None if body is None else _tree(body, payload.media_type)
             return Substance(tree, payload.digest, body is not None)
         if body is None:
@@ -135,16 +143,16 @@ class RunSubstance:
         content = _tree(body, call.request.media_type)
         if call.kind is Kind.MODEL and isinstance(content, dict):
             content, ids = settled_request(content)
-            if ids:
-                volatile["ids of tool calls and messages"] = ids
+            volatile.update(_drawn(ids))
         tree["body"] = content
         return tree, volatile
 
     def _model_answer(self, recorded: RecordedSpan, outcome: Outcome, body: bytes, media_type: str) -> Substance | None:
         protocol = self._protocol(recorded)
-        if protocol is None or outcome.head is None or outcome.result is None:
+        if protocol is None or outcome.result is None:
             return None
-        folded = protocol.fold(body, media_type, outcome.head.status)
+        status = 200 if outcome.head is None else outcome.head.status
+        folded = protocol.fold(body, media_type, status)
         calls = [
             {"name": call.name, "arguments": call.arguments if call.arguments_valid_json else call.arguments_raw}
             for call in folded.tool_calls
@@ -154,8 +162,8 @@ class RunSubstance:
             tree["refusal"] = folded.refusal
         if folded.model is not None:
             tree["answering model"] = folded.model
-        if outcome.head.status != 200:
-            tree["status"] = outcome.head.status
+        if status != 200:
+            tree["status"] = status
         if folded.error is not None:
             error = folded.error
             tree["error"] = {"type": error.type, "message": error.message, "code": error.code}
@@ -166,7 +174,7 @@ class RunSubstance:
             tree["other choices"] = choices
         volatile = {
             "response id": folded.response_id,
-            "ids of tool calls and messages": [call.id for call in folded.tool_calls],
+            _IDS: [call.id for call in folded.tool_calls],
             "spelling of tool arguments": [call.arguments_raw for call in folded.tool_calls],
             "reasoning text": folded.reasoning,
         }
@@ -174,12 +182,14 @@ class RunSubstance:
 
     def _protocol(self, recorded: RecordedSpan) -> Protocol | None:
         node = recorded.node
-        if node is None or node.call is None or node.call.head is None:
+        if node is None or node.call is None:
             return None
         name = recorded.span.attributes.get(semconv.PROTOCOL) or node.call.attributes.get(semconv.PROTOCOL)
         if isinstance(name, str) and name in PROTOCOLS:
             return PROTOCOLS[name]
         head = node.call.head
+        if head is None:
+            return None
         body = self._decoded(node.call.request, head.headers)
         return None if body is None else recognise(head.method, head.url, head.headers, body)
 
@@ -216,6 +226,10 @@ def environment_of(node: Node) -> dict[str, Any]:
         for read in node.reads
         if read.kind is Kind.ENV and not read.masked
     }
+
+
+def _drawn(ids: Sequence[str]) -> dict[str, Any]:
+    return {_IDS: ids} if ids else {}
 
 
 def _other_choices(messages: Sequence[Mapping[str, Any]]) -> list[Any]:

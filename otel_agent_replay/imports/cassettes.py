@@ -110,6 +110,7 @@ def _exchange(
         status=status,
         request=head,
         request_body=_unpacked(asked, head.headers, place)[0],
+        headers=headers,
         notes=notes,
     )
 

@@ -7,23 +7,29 @@ lands later completes what is there; what lands twice doubles nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from otel_agent_replay.errors import DamagedRecording
+from otel_agent_replay import semconv
+from otel_agent_replay.imports.arrivals import Arrivals
 from otel_agent_replay.imports.foreign_trace import run_of_structure
-from otel_agent_replay.imports.trace_structure import Structure, structure_of
+from otel_agent_replay.imports.trace_structure import Structure, content_of, structure_of
+from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.lake.completion import replace_runs
+from otel_agent_replay.lake.trace_lookup import imported_runs
 from otel_agent_replay.lake.writer import write_runs
-from otel_agent_replay.model import Anomaly, AnomalyCode, RecordedRun, Span
-from otel_agent_replay.otlp.parts import PartJoiner
-from otel_agent_replay.otlp.runs import AttemptKey, OwnSpan, is_own, own_span, run_of_parts
+from otel_agent_replay.model import Anomaly, AnomalyCode, Loss, LossReason, RecordedRun, Span
+from otel_agent_replay.otlp.facts import without_facts
+from otel_agent_replay.otlp.runs import AttemptKey, OwnSpan, is_incomplete, run_of_parts, with_parts
 from otel_agent_replay.payload.redaction import Redaction
-from otel_agent_replay.payload.span_redaction import redacted
+
+_RUNS_AT_ONCE = 2048
+"""Runs that are written together: as many files less, and no more in memory than that."""
 
 
 @dataclass(slots=True)
 class LandedTrace:
-    """One trace that landed: the run it became. Ids are bytes; `roots` and `orphans` are spans of what landed now."""
+    """One run that spans of this landing belong to, as it is now. `roots` and `orphans` are ids of spans."""
 
     trace_id: bytes
     run_id: bytes
@@ -35,12 +41,16 @@ class LandedTrace:
 
 @dataclass(slots=True)
 class Landed:
-    """What one landing did. `span_count` counts the spans that are kept, copies once."""
+    """What one landing did. `span_count` counts the spans of its traces, copies once; `new_runs`, `completed_runs`
+    and `unchanged_runs` what became of them.
+    """
 
     span_count: int = 0
     traces: list[LandedTrace] = field(default_factory=list)
     anomalies: list[Anomaly] = field(default_factory=list)
-    files: list[Path] = field(default_factory=list)
+    new_runs: int = 0
+    completed_runs: int = 0
+    unchanged_runs: int = 0
 
 
 def land(
@@ -50,92 +60,170 @@ def land(
     source: str,
     redaction: Redaction | None = None,
     segments: Sequence[str] = (),
+    noted: Sequence[Anomaly] = (),
 ) -> Landed:
     """Write spans into a lake as runs and return what came of them.
 
-    `source` names where they came from in anomalies and in the run. `redaction` is applied to spans of others before
-    anything is written (None: it was applied before). `segments` are the journal segments they come from. Takes memory
-    for all that one call gets. Raises OSError when the lake cannot be written.
+    `source` names where they came from. `redaction` is applied to spans of others before anything is written (None: it
+    was applied before). `segments` are the journal segments they come from. `noted` is what was wrong with them when
+    they were read, looked at after `spans` was: it is kept with the runs. Takes memory for all that one call gets.
+    Raises OSError when the lake cannot be written, MaintenanceError when a run that is there cannot be completed now.
     """
-    arrived = _Arrived()
+    arrivals = Arrivals(redaction)
     for span in spans:
-        arrived.add(span, redaction)
-    arrived.end()
-    landed = Landed(anomalies=arrived.anomalies)
-    runs: list[RecordedRun] = []
-    for trace_id, members in arrived.traces.items():
-        structure = structure_of(members)
-        recorded = run_of_structure(structure, source)
-        runs.append(recorded)
-        _tell_trace(landed, trace_id, structure, recorded)
-    for parts in arrived.attempts.values():
-        recorded = run_of_parts(parts)
-        runs.append(recorded)
-        landed.span_count += len(recorded.spans)
-        landed.traces.append(LandedTrace(recorded.run.trace_id, recorded.run.run_id, len(recorded.spans)))
-    if runs:
-        landed.files += write_runs(lake, runs, segments=segments)
-    return landed
+        arrivals.add(span)
+    arrivals.end()
+    landing = _Landing(Path(lake), source, segments, [*noted, *arrivals.anomalies])
+    landing.landed.anomalies += arrivals.anomalies
+    landing.land_traces(arrivals.traces)
+    landing.land_attempts(arrivals.attempts)
+    landing.flush()
+    return landing.landed
 
 
-def land_runs(lake: Path, runs: Iterable[RecordedRun], *, segments: Sequence[str] = ()) -> Landed:
-    """Write runs that a reader made whole. Landing the same runs again doubles nothing."""
-    landed = Landed()
-    made = list(runs)
-    for recorded in made:
-        landed.span_count += len(recorded.spans)
-        landed.traces.append(LandedTrace(recorded.run.trace_id, recorded.run.run_id, len(recorded.spans)))
-    if made:
-        landed.files += write_runs(lake, made, segments=segments)
-    return landed
+class _Landing:
+    """One landing on its way into the lake."""
 
+    def __init__(self, lake: Path, source: str, segments: Sequence[str], noted: Sequence[Anomaly]) -> None:
+        self._lake = lake
+        self._catalog = Lake(lake)
+        self._source = source
+        self._segments = segments
+        self._noted: dict[bytes, list[Anomaly]] = {}
+        for anomaly in noted:
+            self._noted.setdefault(anomaly.trace_id, []).append(anomaly)
+        self._new: list[RecordedRun] = []
+        self._again: list[RecordedRun] = []
+        self.landed = Landed()
 
-class _Arrived:
-    """What came, by trace and by attempt."""
+    # --- traces of others ---
 
-    def __init__(self) -> None:
-        self.traces: dict[bytes, list[Span]] = {}
-        self.attempts: dict[AttemptKey, list[OwnSpan]] = {}
-        self.anomalies: list[Anomaly] = []
-        self._joiner = PartJoiner()
+    def land_traces(self, traces: dict[bytes, list[Span]]) -> None:
+        """Take in each trace, with what the lake has of it."""
+        starts = [span.start_ns // 1_000_000 for spans in traces.values() for span in spans if span.start_ns]
+        known = imported_runs(self._lake, traces, min(starts, default=0), max(starts, default=0)) if traces else {}
+        for trace_id, spans in traces.items():
+            run_id = known.get(trace_id)
+            if run_id is None:
+                structure = structure_of(spans)
+                recorded = self._run(structure)
+                self._write(recorded)
+            else:
+                structure, recorded = self._completed(run_id, spans)
+            self._tell(structure, recorded)
 
-    def add(self, span: Span, redaction: Redaction | None) -> None:
-        """Put a span where it belongs."""
-        try:
-            whole = self._joiner.whole(span)
-            if whole is None:
-                return
-            if is_own(whole):
-                part = own_span(whole)
-                self.attempts.setdefault(part.key, []).append(part)
-                return
-        except DamagedRecording as error:
-            self._tell(AnomalyCode.UNREADABLE, span, str(error))
-            whole = span
-        kept = whole if redaction is None else redacted(whole, redaction)
-        self.traces.setdefault(kept.trace_id, []).append(kept)
+    def _completed(self, run_id: bytes, spans: list[Span]) -> tuple[Structure, RecordedRun]:
+        """Return a run that is in the lake with what came now; it is written when that says anything new."""
+        stored = self._catalog.stored_attempts(run_id)[0]
+        there = [without_facts(item.span) for item in stored.spans]
+        contents = set(map(content_of, there))
+        more = [span for span in spans if content_of(span) not in contents]
+        structure = structure_of([*there, *more]) if more else structure_of(there)
+        copies = [one for one in structure_of(spans).anomalies if one.code is AnomalyCode.DUPLICATE_SPAN]
+        structure = structure._replace(anomalies=sorted({*structure.anomalies, *copies}, key=_place))
+        recorded = self._run(structure, run_id, _source_of(stored))
+        before, after = _by_content(stored.losses), _by_content(recorded.losses)
+        # What was noted when they were read is not told by the spans.
+        after |= {key: loss for key, loss in before.items() if loss.what in _NOTED_ONLY}
+        recorded = replace(recorded, losses=tuple(after.values()))
+        if {content_of(item.span) for item in structure.spans} == contents and before.keys() == after.keys():
+            self.landed.unchanged_runs += 1
+        else:
+            self._again.append(recorded)
+            self.landed.completed_runs += 1
+        return structure, recorded
 
-    def end(self) -> None:
-        """Say which spans were not whole."""
-        for span in self._joiner.incomplete():
-            self._tell(AnomalyCode.UNREADABLE, span, "not all of its pieces came: it was left out")
-
-    def _tell(self, code: AnomalyCode, span: Span, detail: str) -> None:
-        self.anomalies.append(Anomaly(code, detail, span.trace_id, span.span_id))
-
-
-def _tell_trace(landed: Landed, trace_id: bytes, structure: Structure, recorded: RecordedRun) -> None:
-    placed = structure.spans
-    beginnings = [item.span for item in placed if item.parent is None]
-    landed.span_count += len(placed)
-    landed.anomalies += structure.anomalies
-    landed.traces.append(
-        LandedTrace(
-            trace_id,
-            recorded.run.run_id,
-            len(placed),
-            [span.span_id for span in beginnings if not span.parent_span_id],
-            [span.span_id for span in beginnings if span.parent_span_id],
-            max(item.depth for item in placed),
+    def _run(self, structure: Structure, run_id: bytes = b"", source: str = "") -> RecordedRun:
+        recorded = run_of_structure(structure, source or self._source, run_id)
+        run = recorded.run
+        noted = tuple(
+            Loss(LossReason.DAMAGED, str(one.code), 1, one.detail, run.run_id, one.span_id, run.started_ns)
+            for one in self._noted.get(run.trace_id, ())
         )
+        return replace(recorded, losses=(*recorded.losses, *noted)) if noted else recorded
+
+    def _tell(self, structure: Structure, recorded: RecordedRun) -> None:
+        placed = structure.spans
+        beginnings = [item.span for item in placed if item.parent is None]
+        self.landed.span_count += len(placed)
+        self.landed.anomalies += structure.anomalies
+        self.landed.traces.append(
+            LandedTrace(
+                recorded.run.trace_id,
+                recorded.run.run_id,
+                len(placed),
+                [span.span_id for span in beginnings if not span.parent_span_id],
+                [span.span_id for span in beginnings if span.parent_span_id],
+                max(item.depth for item in placed),
+            )
+        )
+
+    # --- runs of ours ---
+
+    def land_attempts(self, attempts: dict[AttemptKey, list[OwnSpan]]) -> None:
+        """Take in each attempt, with what the lake has of it."""
+        for key, parts in attempts.items():
+            stored = next(
+                (one for one in self._catalog.stored_attempts(key.run_id) if one.run.root_span_id == key.root_span_id),
+                None,
+            )
+            if stored is None:
+                recorded = run_of_parts(parts)
+                self._write(recorded)
+            elif is_incomplete(stored):
+                recorded = with_parts(stored, parts)
+                self._again.append(recorded)
+                self.landed.completed_runs += 1
+            else:
+                recorded = stored
+                self.landed.unchanged_runs += 1
+            self.landed.span_count += len(recorded.spans)
+            self.landed.traces.append(LandedTrace(recorded.run.trace_id, key.run_id, len(recorded.spans)))
+
+    # --- out ---
+
+    def _write(self, recorded: RecordedRun) -> None:
+        self._new.append(recorded)
+        self.landed.new_runs += 1
+        if len(self._new) >= _RUNS_AT_ONCE:
+            self._flush_new()
+
+    def _flush_new(self) -> None:
+        if self._new:
+            write_runs(self._lake, self._new, segments=self._segments)
+            self._new = []
+
+    def flush(self) -> None:
+        """Write what is not written yet."""
+        self._flush_new()
+        if self._again:
+            replace_runs(self._lake, self._again, segments=self._segments)
+            self._again = []
+
+
+_NOTED_ONLY = frozenset(
+    str(code)
+    for code in (
+        AnomalyCode.LONE_SURROGATE,
+        AnomalyCode.ID_ENCODING,
+        AnomalyCode.UNKNOWN_ENUM,
+        AnomalyCode.DUPLICATE_ATTRIBUTE,
+        AnomalyCode.INVALID_ID,
+        AnomalyCode.UNREADABLE,
+        AnomalyCode.CUT_ID,
     )
+)
+"""What only a reader can tell, not the spans themselves."""
+
+
+def _source_of(recorded: RecordedRun) -> str:
+    root = next((item.span for item in recorded.spans if item.span.span_id == recorded.run.root_span_id), None)
+    return "" if root is None else str(root.attributes.get(semconv.IMPORT_SOURCE, ""))
+
+
+def _by_content(losses: Sequence[Loss]) -> dict[tuple[str, bytes, str], Loss]:
+    return {(loss.what, loss.span_id, loss.detail): loss for loss in losses}
+
+
+def _place(anomaly: Anomaly) -> tuple[bytes, str, str]:
+    return anomaly.span_id, str(anomaly.code), anomaly.detail

@@ -13,6 +13,7 @@ class WireExchange:
 
     `source` says where it lies (`file#number`, `run 0198c2 step 4`). `request` is None and `request_body` empty where
     only the answer was kept; `status` is then 200. `protocol` is its name where the recording tells, else "".
+    `headers` are those of the answer, as they were kept: they may still name a coding that the body no longer has.
     `sizes` are the bytes of each piece as it was read, empty where nobody kept them; they add up to the body.
     """
 
@@ -25,6 +26,7 @@ class WireExchange:
     protocol: str = ""
     sizes: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
+    headers: tuple[tuple[str, str], ...] = ()
 
     @property
     def cuts(self) -> tuple[int, ...]:

@@ -127,13 +127,12 @@ def _messages(recorded: RecordedRun, span: RecordedSpan) -> dict[str, Any] | Non
     given = None if request is None else protocol.request_messages(request)
     outcome = node.outcome
     answer = None
-    if outcome is not None and outcome.result is not None and outcome.head is not None:
+    if outcome is not None and outcome.result is not None:
         body = _bytes(recorded, outcome.result)
+        headers, status = ((), 200) if outcome.head is None else (outcome.head.headers, outcome.head.status)
         if body is not None:
             with suppress(CodingError):  # what cannot be unpacked has no messages; its bytes stand beside
-                answer = protocol.fold(
-                    decoded_body(body, outcome.head.headers), outcome.result.media_type, outcome.head.status
-                )
+                answer = protocol.fold(decoded_body(body, headers), outcome.result.media_type, status)
     return {
         semconv.SYSTEM_INSTRUCTIONS: None if given is None else plain(given.system),
         semconv.INPUT_MESSAGES: None if given is None else plain(given.messages),

@@ -81,7 +81,7 @@ def _row(item: TreeNode, width: int, run_id: bytes) -> Text:
         raise AssertionError("only the root may have no span")
     node, span = recorded.node, recorded.span
     indent = "  " * item.depth
-    took = amounts.duration(span.end_ns - span.start_ns) if span.end_ns else "never ended"
+    took = amounts.duration(span.end_ns - span.start_ns) if span.end_ns else _without_end(node)
     if node is None:
         return line(" " * width, indent, (f"span {span.name}", QUIET), (f"  {took}", QUIET))
     step = "" if node.step is None else str(node.step)
@@ -98,6 +98,12 @@ def _row(item: TreeNode, width: int, run_id: bytes) -> Text:
     if (node.call and not node.call.round_trips) or (outcome and not outcome.round_trips):
         parts.append(("  not kept whole", BAD))
     return line(*parts)
+
+
+def _without_end(node: Node | None) -> str:
+    """Return what is said in place of a duration: a step of an imported run may have ended, nobody knows when."""
+    ended = node is not None and node.end_sequence > 0
+    return "no times" if ended else "never ended"
 
 
 def _facts(recorded: RecordedSpan, node: Node) -> Iterator[str]:
