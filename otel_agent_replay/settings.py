@@ -17,6 +17,9 @@ from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model.kinds import CaptureLevel
 
 PREFIX = "AGENT_REPLAY_"
+COLLECTOR_PREFIX = "AGENT_REPLAY_COLLECTOR_"
+"""Begins the names of the receiver's options, which are its own business."""
+
 TABLE = "otel-agent-replay"
 
 # Bound at import: option reads must never be taken for reads of the application.
@@ -137,7 +140,7 @@ class Settings:
         for name, value, source in _pyproject_values(directory or Path.cwd()):
             values[name], sources[name] = _parse(names, name, value, source), source
         for key, text in environ.items():
-            if key.startswith(PREFIX):
+            if key.startswith(PREFIX) and not key.startswith(COLLECTOR_PREFIX):
                 name = key[len(PREFIX) :].lower()
                 values[name], sources[name] = _parse(names, name, text, f"environment variable {key}"), f"env {key}"
         for name, value in (arguments or {}).items():
@@ -161,6 +164,11 @@ def variables(names: Iterable[str]) -> dict[str, str]:
     """Return those of the process's environment variables that are set: keys of endpoints, used once, never stored."""
     environ = _environ()
     return {name: environ[name] for name in names if name in environ}
+
+
+def variables_with(prefix: str) -> dict[str, str]:
+    """Return the process's environment variables whose names begin so: an edge's own options."""
+    return {name: value for name, value in _environ().items() if name.startswith(prefix)}
 
 
 def _parse(names: Mapping[str, Any], name: str, value: Any, source: str) -> Any:

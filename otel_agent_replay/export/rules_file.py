@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.payload.redaction import Redaction, Rule
+from otel_agent_replay.payload.rules import rules_from
 from otel_agent_replay.settings import Settings
 
 
@@ -19,6 +20,11 @@ def redaction_of(settings: Settings) -> Redaction:
     Raises ConfigurationError for rules that cannot be read, naming file and rule.
     """
     return _redaction(settings.redaction, settings.hash_key).at(settings.capture)
+
+
+def rules_of(path: Path | None) -> list[Rule]:
+    """Return the rules of a file, none for None. Raises ConfigurationError, naming file and rule."""
+    return [] if path is None else rules_from(_rules(path))
 
 
 @lru_cache(maxsize=8)

@@ -110,6 +110,11 @@ class Redaction:
         """
         self._learnt.add(secret)
 
+    @property
+    def has_learnt(self) -> bool:
+        """Whether a secret was seen that is masked wherever it appears."""
+        return self._learnt.version > 0
+
     def env(self, name: str, value: str) -> tuple[str, bool]:
         """Return what to store of an environment variable and whether it was masked; a secret is learnt.
 

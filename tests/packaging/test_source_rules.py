@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MODULES = sorted(path for path in (ROOT / "otel_agent_replay").rglob("*.py") if "wire/v1" not in path.as_posix())
+PACKAGES = (ROOT / "otel_agent_replay", ROOT / "collector" / "otel_agent_replay_collector")
+MODULES = sorted(path for package in PACKAGES for path in package.rglob("*.py") if "wire/v1" not in path.as_posix())
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(ROOT).as_posix())
@@ -53,6 +54,10 @@ def test_options_are_read_by_the_settings_alone() -> None:
         "replay/launch_continued.py",
         "settings.py",
     }
-    package = ROOT / "otel_agent_replay"
-    readers = {path.relative_to(package).as_posix() for path in MODULES if _reads_the_environment(path)}
+    readers = {
+        path.relative_to(package).as_posix()
+        for package in PACKAGES
+        for path in MODULES
+        if path.is_relative_to(package) and _reads_the_environment(path)
+    }
     assert readers <= allowed

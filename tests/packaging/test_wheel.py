@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "otel_agent_replay"
+COLLECTOR = ROOT / "collector" / "otel_agent_replay_collector"
 CONSTRAINTS = ROOT / ".ci" / "constraints.txt"
 OFFLINE = re.compile(
     r"NewConnectionError|ConnectTimeout|ReadTimeout|name resolution|Name or service not known|"
@@ -85,6 +86,7 @@ def test_the_wheel_holds_every_module(names):
     """Each module of the checkout is in the wheel."""
     modules = {name for name in in_checkout("**/*.py") if "__pycache__" not in name}
     assert modules <= names
+    assert {f"{path.parent.name}/{path.name}" for path in COLLECTOR.glob("*.py")} <= names
 
 
 def test_the_wheel_holds_nothing_else(names):
@@ -93,6 +95,7 @@ def test_the_wheel_holds_nothing_else(names):
     assert {re.sub(r"-[\w.]+\.dist-info$", ".dist-info", top) for top in tops} == {
         "otel_agent_replay",
         "otel_agent_replay.dist-info",
+        "otel_agent_replay_collector",
     }
     kinds = {Path(name).suffix for name in names if name.startswith("otel_agent_replay/")}
     assert kinds == {".py", ".pyi", ".sql", ".md", ".parquet", ".typed", ".json", ".js", ".css"}

@@ -1,0 +1,274 @@
+"""Accepted requests -> runs in the lake: the sealer of a receiver, in a process of its own.
+
+A segment is removed only when every trace with a part in it has landed. What is landed twice, after a crash between the
+two, counts once: landing sees to that.
+
+    python -m otel_agent_replay_collector.sealing LAKE CONFIG_FILE [OPTION=VALUE ...]
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from otel_agent_replay.imports.dialects import LogRecord, joined
+from otel_agent_replay.imports.landing import land
+from otel_agent_replay.lake.writer import write_runs
+from otel_agent_replay.model import Loss, LossReason, Span
+from otel_agent_replay_collector.keeping import Policy
+from otel_agent_replay_collector.options import CollectorOptions
+from otel_agent_replay_collector.pending_traces import PendingTraces
+from otel_agent_replay_collector.request_contents import records_in, spans_in, traces_in
+from otel_agent_replay_collector.request_file import (
+    DAMAGED,
+    STATUS_FILE,
+    TRACES,
+    Place,
+    RequestSegment,
+    closed_segments,
+    requests_folder,
+)
+
+_log = logging.getLogger("otel_agent_replay.collector")
+
+_BATCH_ITEMS = 20_000
+_MOST_OF_ONE_TRACE = 100_000
+_PAUSE_S = 0.5
+_SOURCE = "otlp"
+_LOCK_FILE = ".sealer.lock"
+
+
+@dataclass(slots=True)
+class SealedRequests:
+    """What a sealer did since it began. `left_out_*` is what the policy did not keep."""
+
+    runs: int = 0
+    spans: int = 0
+    anomalies: int = 0
+    left_out_runs: int = 0
+    left_out_spans: int = 0
+    unjoined_records: int = 0
+    segments_removed: int = 0
+    torn_bytes: int = 0
+    damaged_bytes: int = 0
+    failures: int = 0
+    pending_traces: int = 0
+
+
+@dataclass(slots=True)
+class _Requests:
+    """A segment that is being sealed, and how many of its requests are still needed."""
+
+    segment: RequestSegment
+    needed: int
+    damaged: bool
+
+
+class RequestSealer:
+    """Seals the accepted requests of one lake. One at a time may: see `sealer_lock`."""
+
+    def __init__(self, options: CollectorOptions) -> None:
+        self._lake = options.folder
+        self._policy = Policy(options.keep_rate, options.keep)
+        self._pending = PendingTraces(
+            quiet_s=options.quiet_s, longest_s=options.longest_s, most_items=_MOST_OF_ONE_TRACE
+        )
+        self._segments: dict[Path, _Requests] = {}
+        self._places: dict[int, tuple[Path, Place]] = {}
+        self._numbers = 0
+        self.done = SealedRequests()
+
+    def seal(self, *, all_of_them: bool = False) -> int:
+        """Read what is new, land what is complete (or all), remove what is landed. Returns how many traces landed.
+
+        Raises OSError when the lake cannot be written.
+        """
+        for path in closed_segments(self._lake):
+            if path not in self._segments:
+                self._read(path)
+        complete = self._pending.complete(time.time_ns(), all_of_them=all_of_them)
+        for batch in self._pending.batches(complete, _BATCH_ITEMS):
+            self._land(batch)
+        self.done.pending_traces = len(self._pending)
+        return len(complete)
+
+    def write_status(self) -> None:
+        """Say in a file of the folder what was done, for the receiver's metrics."""
+        path = requests_folder(self._lake) / STATUS_FILE
+        temporary = path.with_suffix(".new")
+        temporary.write_text(json.dumps(asdict(self.done)), encoding="ascii")
+        temporary.replace(path)
+
+    def _read(self, path: Path) -> None:
+        segment = RequestSegment(path)
+        scan = segment.scan()
+        self.done.torn_bytes += scan.torn
+        self.done.damaged_bytes += scan.damaged
+        if scan.damaged:
+            _log.error("%s is damaged: %d bytes of it are no requests; it is kept aside", path, scan.damaged)
+            self._lose(LossReason.TORN, "bytes of a segment of requests", scan.damaged, path.name, (segment.id,))
+        self._segments[path] = _Requests(segment, len(scan.places), bool(scan.damaged))
+        for place in scan.places:
+            self._numbers += 1
+            self._places[self._numbers] = (path, place)
+            items = traces_in(segment.request(place), place.kind)
+            self._pending.add(self._numbers, place.time_ns, items)
+            if not items:
+                self._free([self._numbers])
+        if not scan.places:
+            self._remove(path)
+
+    def _land(self, trace_ids: Sequence[bytes]) -> None:
+        spans, records, segments = self._contents(trace_ids)
+        kept, left_out = self._chosen(spans)
+        whole, unjoined = joined(kept, [record for trace_records in records.values() for record in trace_records])
+        losses = self._losses(left_out, unjoined)
+        if whole:
+            landed = land(self._lake, whole, source=_SOURCE, segments=segments)
+            self.done.runs += len(landed.traces)
+            self.done.spans += landed.span_count
+            self.done.anomalies += len(landed.anomalies)
+        if losses:
+            write_runs(self._lake, (), segments=segments, losses=losses)
+        self._free(self._pending.landed(trace_ids))
+
+    def _contents(
+        self, trace_ids: Sequence[bytes]
+    ) -> tuple[dict[bytes, list[Span]], dict[bytes, list[LogRecord]], list[str]]:
+        wanted = frozenset(trace_ids)
+        spans: dict[bytes, list[Span]] = {}
+        records: dict[bytes, list[LogRecord]] = {}
+        segments: dict[str, None] = {}
+        for number in self._pending.places_of(trace_ids):
+            path, place = self._places[number]
+            segment = self._segments[path].segment
+            segments[segment.id] = None
+            data = segment.request(place)
+            if place.kind == TRACES:
+                for span in spans_in(data, wanted):
+                    spans.setdefault(span.trace_id, []).append(span)
+            else:
+                for record in records_in(data, wanted):
+                    records.setdefault(record.trace_id, []).append(record)
+        return spans, records, list(segments)
+
+    def _chosen(self, spans: Mapping[bytes, list[Span]]) -> tuple[list[Span], dict[bytes, list[Span]]]:
+        kept: list[Span] = []
+        left_out: dict[bytes, list[Span]] = {}
+        for trace_id, members in spans.items():
+            if self._policy.keeps_all or self._policy.keeps(trace_id, members):
+                kept += members
+            else:
+                left_out[trace_id] = members
+        return kept, left_out
+
+    def _losses(self, left_out: Mapping[bytes, list[Span]], unjoined: Sequence[LogRecord]) -> list[Loss]:
+        now = time.time_ns()
+        losses: list[Loss] = []
+        if left_out:
+            spans = sum(map(len, left_out.values()))
+            self.done.left_out_runs += len(left_out)
+            self.done.left_out_spans += spans
+            detail = f"left out by the policy of the receiver, with {spans} spans"
+            losses.append(Loss(LossReason.SAMPLED, "run", len(left_out), detail, time_ns=now))
+        unjoined = [record for record in unjoined if record.trace_id not in left_out]
+        if unjoined:
+            self.done.unjoined_records += len(unjoined)
+            detail = "they are no events of GenAI, or their spans did not come with them"
+            losses.append(Loss(LossReason.NOT_COVERED, "log record", len(unjoined), detail, time_ns=now))
+        return losses
+
+    def _lose(self, reason: LossReason, what: str, count: int, detail: str, segments: Sequence[str]) -> None:
+        loss = Loss(reason, what, count, detail, time_ns=time.time_ns())
+        write_runs(self._lake, (), segments=segments, losses=[loss])
+
+    def _free(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            path, _ = self._places.pop(number)
+            requests = self._segments[path]
+            requests.needed -= 1
+            if not requests.needed:
+                self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        requests = self._segments.pop(path)
+        requests.segment.close()
+        if requests.damaged:
+            path.rename(path.with_suffix(DAMAGED))
+        else:
+            path.unlink()
+        self.done.segments_removed += 1
+
+
+@contextlib.contextmanager
+def sealer_lock(lake: Path) -> Iterator[bool]:
+    """Keep other sealers of requests out of a lake; False when one is at work. The folder must be there."""
+    fd = os.open(requests_folder(lake) / _LOCK_FILE, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield True
+    except BlockingIOError:
+        yield False
+    finally:
+        os.close(fd)
+
+
+def seal_requests(lake: Path) -> SealedRequests | None:
+    """Land everything that was accepted for a lake, complete or not; None when a sealer is at work, or there is none.
+
+    Raises OSError when the lake cannot be written.
+    """
+    if not requests_folder(lake).is_dir():
+        return None
+    options = CollectorOptions.load({"lake": lake})
+    with sealer_lock(lake) as held:
+        if not held:
+            return None
+        sealer = RequestSealer(options)
+        sealer.seal(all_of_them=True)
+        return sealer.done
+
+
+def run(options: CollectorOptions) -> None:
+    """Seal until standard input ends: whoever started this process holds its other side."""
+    requests_folder(options.folder).mkdir(parents=True, exist_ok=True)
+    with sealer_lock(options.folder) as held:
+        if not held:
+            _log.error("another sealer is at work in %s", options.folder)
+            sys.exit(1)
+        sealer = RequestSealer(options)
+        while not _told_to_end(_PAUSE_S):
+            try:
+                sealer.seal()
+            except OSError as error:
+                sealer.done.failures += 1
+                _log.error("what was received cannot be sealed, and waits on disk: %s", error)
+                _told_to_end(_PAUSE_S * 10)
+            with contextlib.suppress(OSError):
+                sealer.write_status()
+
+
+def _told_to_end(seconds: float) -> bool:
+    readable, _, _ = select.select([sys.stdin], [], [], seconds)
+    return bool(readable) and not os.read(sys.stdin.fileno(), 4096)
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Run with the arguments of a command line."""
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s sealer: %(message)s")
+    lake, file, *given = arguments
+    options = dict(pair.partition("=")[::2] for pair in given) | {"lake": lake}
+    run(CollectorOptions.load(options, file=Path(file) if file else None))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
