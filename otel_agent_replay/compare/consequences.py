@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -137,8 +137,12 @@ class _Words:
         if recorded is None:
             return set()
         found = substance.request(recorded) if asks else substance.result(recorded)
-        words = set() if found is None else set(_words(found.tree))
-        return words | set(_words(recorded.node.name)) if asks and recorded.node is not None else words
+        words: set[str] = set()
+        if found is not None:
+            _add_words(found.tree, words)
+        if asks and recorded.node is not None:
+            _add_words(recorded.node.name, words)
+        return words
 
 
 def _words_of(fields: Sequence[FieldChange]) -> tuple[set[str], set[str]]:
@@ -146,25 +150,23 @@ def _words_of(fields: Sequence[FieldChange]) -> tuple[set[str], set[str]]:
     after: set[str] = set()
     for item in fields:
         for difference in item.differences:
-            before.update(_words(difference.before))
-            after.update(_words(difference.after))
+            _add_words(difference.before, before)
+            _add_words(difference.after, after)
     return before, after
 
 
-def _words(value: Any) -> Iterator[str]:
-    """The words of all leaves; keys count too, where they came with a whole subtree."""
+def _add_words(value: Any, found: set[str]) -> None:
+    """Add the words of all leaves; keys count too, where they came with a whole subtree."""
     if isinstance(value, str):
-        yield from (word.lower() for word in _WORD.findall(value))
-    elif isinstance(value, bool) or value is None:
-        return
-    elif isinstance(value, (int, float)):
-        yield from _WORD.findall(str(value))
+        found.update(_WORD.findall(value.lower()))
     elif isinstance(value, dict):
         for inner in value.values():
-            yield from _words(inner)
+            _add_words(inner, found)
     elif isinstance(value, (list, tuple)):
         for inner in value:
-            yield from _words(inner)
+            _add_words(inner, found)
+    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+        found.update(_WORD.findall(str(value)))
 
 
 def _difference_keys(change: Change) -> set[tuple[bytes, bytes]]:

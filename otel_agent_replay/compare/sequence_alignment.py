@@ -48,6 +48,8 @@ def align_sequences(
     matches: list[Match] = []
     crossed: list[Match] = []
     for number, (left, right) in enumerate(layers):
+        if len(matches) + len(crossed) == min(len(left), len(right)):
+            break  # there is nothing left to pair on one side
         taken_left, taken_right = {match.left for match in crossed}, {match.right for match in crossed}
         found: list[Match] = []
         for low_l, high_l, low_r, high_r in gaps(matches, len(left), len(right)):

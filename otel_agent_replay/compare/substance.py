@@ -194,6 +194,9 @@ class RunSubstance:
         return None if body is None else recognise(head.method, head.url, head.headers, body)
 
 
+_DECODE = json.JSONDecoder().decode
+
+
 def _size(recorded: RecordedSpan, asked: bool) -> int:
     """Return the bytes of a span's payload, and some for what holds them."""
     node = recorded.node
@@ -244,13 +247,19 @@ def _tree(body: bytes, media_type: str) -> Any:
     """Return the body as a JSON tree; text as text, other bytes as their size and digest."""
     if is_json(media_type) or body[:1] in (b"{", b"["):
         try:
-            return json.loads(body)
+            return _load_json(body)
         except (ValueError, RecursionError):
             pass  # said by the recording itself (semconv.MALFORMED); compared as text below
     try:
         return body.decode("utf-8")
     except UnicodeDecodeError:
         return {"bytes": len(body), "sha256": Payload.of(body, media_type).digest.hex()}
+
+
+def _load_json(body: bytes) -> Any:
+    """Return `json.loads(body)`, without first guessing among encodings where it begins as ASCII does."""
+    plain = body[:2].isascii() and b"\0" not in body[:4]
+    return _DECODE(body.decode("utf-8", "surrogatepass")) if plain else json.loads(body)
 
 
 def _without_coding(data: bytes, headers: Sequence[tuple[str, str]]) -> bytes:
