@@ -24,7 +24,7 @@ def is_otlp_file(name: str) -> bool:
 
 
 def write_spans(spans: Iterable[Span], path: Path) -> None:
-    """Write spans into a file of the form that its name says: `.json`, `.jsonl`, `.ndjson`, `.binpb`, `.pb`; `.gz` packs.
+    """Write spans into a file of the form that its name says: `.json`, `.jsonl`, `.ndjson`, `.binpb`, `.pb`, `.gz`.
 
     The file is there whole or not at all. Raises OSError, ConfigurationError for another name.
     """

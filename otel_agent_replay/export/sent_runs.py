@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay import semconv
+from otel_agent_replay.lake.catalog import Lake, StoredAttempt
 from otel_agent_replay.model import Span
 from otel_agent_replay.otlp.facts import without_facts
 from otel_agent_replay.otlp.runs import spans_of_run
@@ -39,7 +40,13 @@ def spans_to_send(lake: Lake, run_ids: Sequence[bytes]) -> Iterator[Span]:
     """Yield the spans of runs. Raises RunNotFound, DamagedRecording."""
     for run_id in run_ids:
         for attempt in lake.stored_attempts(run_id):
-            if attempt.run.mode == "import":
+            if _came_as_spans(attempt):
                 yield from (without_facts(recorded.span) for recorded in attempt.spans)
             else:
                 yield from spans_of_run(attempt)
+
+
+def _came_as_spans(attempt: StoredAttempt) -> bool:
+    """Whether it is a trace that came in as spans; of other files (trajectories) the spans alone tell too little."""
+    root = next((item.span for item in attempt.spans if item.span.span_id == attempt.run.root_span_id), None)
+    return attempt.run.mode == "import" and (root is None or semconv.IMPORT_FORMAT not in root.attributes)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,10 +18,15 @@ from otel_agent_replay.errors import CannotJudge, DamagedRecording
 from otel_agent_replay.imports.files import read_spans
 from otel_agent_replay.imports.foreign_nodes import ForeignNodes
 from otel_agent_replay.imports.trace_structure import Structure, structure_of
-from otel_agent_replay.model import AnomalyCode, Loss, LossReason, RecordedRun, Run, RunStatus, Span
+from otel_agent_replay.model import AnomalyCode, Loss, LossReason, RecordedRun, RecordedSpan, Run, RunStatus, Span
+from otel_agent_replay.otlp.facts import with_facts
 
 IMPORTED = "import"
 """The mode of a run that another tool recorded: it can be looked at, compared and judged, not run again."""
+
+
+_LAST_NS = (1 << 63) - 1
+"""The last moment that a run can tell; its spans keep what they say."""
 
 
 class ForeignTrace(NamedTuple):
@@ -64,10 +70,12 @@ def run_of_structure(structure: Structure, source: str = "", run_id: bytes = b""
     placed = structure.spans
     root = placed[structure.root]
     nodes = ForeignNodes(structure)
-    run = _run(structure, nodes, source, run_id)
+    run = _run(structure, nodes, run_id)
     # The root first, since what has no other parent lies under it; below it parents come before their children.
     order = sorted(range(len(placed)), key=lambda index: index != structure.root)
     made = {index: nodes.recorded(index, run.run_id) for index in order}
+    if source:
+        made[structure.root] = _with_source(made[structure.root], source)
     spans = [made[index] for index in sorted(made, key=lambda index: placed[index].begin)]
     losses = tuple(
         Loss(LossReason.DAMAGED, anomaly.code.value, 1, anomaly.detail, run.run_id, anomaly.span_id, root.span.start_ns)
@@ -75,6 +83,10 @@ def run_of_structure(structure: Structure, source: str = "", run_id: bytes = b""
         if anomaly.code is not AnomalyCode.DUPLICATE_SPAN
     )
     return RecordedRun(run, tuple(spans), nodes.payloads.get, losses)
+
+
+def _with_source(root: RecordedSpan, source: str) -> RecordedSpan:
+    return replace(root, span=with_facts(root.span, {semconv.IMPORT_SOURCE: source}))
 
 
 def imported_run_id(trace_id: bytes, started_ns: int) -> bytes:
@@ -85,22 +97,23 @@ def imported_run_id(trace_id: bytes, started_ns: int) -> bytes:
     return (milliseconds << 80 | 0x7 << 76 | random_a << 64 | 0b10 << 62 | random_b).to_bytes(16, "big")
 
 
-def _run(structure: Structure, nodes: ForeignNodes, source: str, run_id: bytes) -> Run:
+def _run(structure: Structure, nodes: ForeignNodes, run_id: bytes) -> Run:
     root = structure.spans[structure.root].span
     name = nodes.facts[structure.root].all(root.attributes).get(semconv.AGENT_NAME) or root.name
     service = root.resource.attributes.get(semconv.SERVICE_NAME, "")
     error = root.status_code == 2
+    known = (item.span.start_ns for item in structure.spans if item.span.start_ns)
+    started_ns = min(root.start_ns or min(known, default=0), _LAST_NS)
     return Run(
-        run_id=run_id or imported_run_id(root.trace_id, root.start_ns),
+        run_id=run_id or imported_run_id(root.trace_id, started_ns),
         trace_id=root.trace_id,
         root_span_id=root.span_id,
         agent=str(name),
-        started_ns=root.start_ns,
-        ended_ns=root.end_ns,
+        started_ns=started_ns,
+        ended_ns=min(root.end_ns, _LAST_NS),
         status=RunStatus.ERROR if error else RunStatus.OK if root.end_ns else RunStatus.PENDING,
         thread_id=nodes.thread_id(),
         subject=nodes.subject(),
         service=str(service),
-        process=source,
         mode=IMPORTED,
     )

@@ -100,7 +100,7 @@ class Lake:
         for file in all_files(self.root, SPANS, newest_first=True, first_ms=first_ms, last_ms=last_ms):
             if limit is not None and len(found) >= limit and file.last_ms < _oldest_ms(found, limit):
                 continue
-            for root in _roots(file, ROOT_COLUMNS).to_pylist():
+            for root in root_rows(file, ROOT_COLUMNS).to_pylist():
                 found.setdefault(root["run_id"], {}).setdefault(root["attempt"], root)
         summaries = [_summary([roots[number] for number in sorted(roots)]) for roots in found.values()]
         summaries = [
@@ -120,7 +120,7 @@ class Lake:
         """Return the numbers of the run's attempts in the lake, by the ids of their root spans."""
         found: dict[bytes, int] = {}
         for file, _, _ in self._located(run_id):
-            roots = _roots(file, ["run_id", "attempt", "span_id"]).to_pylist()
+            roots = root_rows(file, ["run_id", "attempt", "span_id"]).to_pylist()
             found.update({root["span_id"]: root["attempt"] for root in roots if root["run_id"] == run_id})
         return found
 
@@ -161,14 +161,14 @@ class Lake:
         """Return the forks among the runs of an hour, each with its origin."""
         found = {}
         for file in files_in(partition.folder(self.root, SPANS)):
-            roots = _roots(file, ["run_id", "run.origin_run_id", "run.fork_step"]).to_pylist()
+            roots = root_rows(file, ["run_id", "run.origin_run_id", "run.fork_step"]).to_pylist()
             found.update({root["run_id"]: root["run"]["origin_run_id"] for root in roots if root["run"]["fork_step"]})
         return found
 
     def count_runs(self, partition: Partition) -> int:
         """Return how many runs began in an hour."""
         files = files_in(partition.folder(self.root, SPANS))
-        return len({run_id for file in files for run_id in _roots(file, ["run_id"]).column("run_id").to_pylist()})
+        return len({run_id for file in files for run_id in root_rows(file, ["run_id"]).column("run_id").to_pylist()})
 
     def load(self, run_id: bytes, *, whole: bool = True) -> StoredRun:
         """Return the run, its payloads read when asked for. Raises RunNotFound, DamagedRecording, UnsupportedFormat.
@@ -223,7 +223,7 @@ class Lake:
         """Return the runs that a process began, each with its place among them; else also those it went on with."""
         found = {}
         for file in all_files(self.root, SPANS):
-            roots = _roots(file, ["run_id", "attempt", "run.process", "run.ordinal"])
+            roots = root_rows(file, ["run_id", "attempt", "run.process", "run.ordinal"])
             of_process = pc.equal(pc.struct_field(roots.column("run"), "process"), pa.scalar(process))
             ours = roots.filter(of_process)
             if first_attempts:
@@ -235,7 +235,7 @@ class Lake:
         """Return the process of the run's first attempt."""
         roots: dict[int, dict[str, Any]] = {}
         for file, _, _ in self._located(run_id):
-            for root in _roots(file, ["run_id", "attempt", "run.process"]).to_pylist():
+            for root in root_rows(file, ["run_id", "attempt", "run.process"]).to_pylist():
                 if root["run_id"] == run_id:
                     roots.setdefault(root["attempt"], root)
         if not roots:
@@ -340,8 +340,8 @@ def _rows_of(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id:
         return table.filter(pc.equal(column, pa.scalar(run_id, column.type)))
 
 
-def _roots(file: LakeFile, columns: list[str]) -> pa.Table:
-    """Return `columns` of the root rows of a file."""
+def root_rows(file: LakeFile, columns: list[str]) -> pa.Table:
+    """Return `columns` of the root rows of a file. Raises DamagedRecording, UnsupportedFormat."""
     parquet = open_spans(file)
     metadata = parquet.metadata
     column = _column_index(parquet, "root")
@@ -357,7 +357,7 @@ def _roots(file: LakeFile, columns: list[str]) -> pa.Table:
 
 def _roots_between(file: LakeFile, column: str, lowest: bytes, highest: bytes) -> list[bytes]:
     """Return the run ids of the root rows whose `column` lies between two values of its length."""
-    roots = _roots(file, sorted({"run_id", column}))
+    roots = root_rows(file, sorted({"run_id", column}))
     values = roots.column(column)
     between = pc.and_(
         pc.greater_equal(values, pa.scalar(lowest, values.type)), pc.less_equal(values, pa.scalar(highest, values.type))

@@ -15,7 +15,12 @@ from otel_agent_replay.model import AttributeValue, Span
 
 
 def with_facts(span: Span, facts: Mapping[str, AttributeValue]) -> Span:
-    """Return the span with facts among its attributes; a fact that it says itself, in the same form, is no addition."""
+    """Return the span with facts among its attributes, beside those that it was given before.
+
+    A fact that it says itself, in the same form, is no addition.
+    """
+    if semconv.IMPORT_ADDED in span.attributes:
+        return with_facts(without_facts(span), {**_facts_on(span), **facts})
     own = span.attributes
     new = {name: value for name, value in facts.items() if name not in own or not _is_same(own[name], value)}
     if not new:
@@ -39,6 +44,11 @@ def without_facts(span: Span) -> Span:
     left_out = {*added, semconv.IMPORT_ADDED, semconv.IMPORT_REPLACED}
     own = {name: replaced.get(name, value) for name, value in attributes.items() if name not in left_out}
     return replace(span, attributes=own)
+
+
+def _facts_on(span: Span) -> dict[str, AttributeValue]:
+    replaced = span.attributes.get(semconv.IMPORT_REPLACED, {})
+    return {name: span.attributes[name] for name in (*span.attributes[semconv.IMPORT_ADDED], *replaced)}
 
 
 def _is_same(one: AttributeValue, other: AttributeValue) -> bool:

@@ -6,7 +6,7 @@ Each span is what every backend understands, and one attribute more, `agent_repl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -182,7 +182,10 @@ def run_of_parts(parts: Iterable[OwnSpan]) -> RecordedRun:
     """Return the attempt whose spans are given; see `run_of_own_spans`."""
     by_place: dict[tuple[int, bytes], OwnSpan] = {}
     for part in parts:
-        by_place.setdefault((part.position, part.recorded.span.span_id), part)
+        place = (part.position, part.recorded.span.span_id)
+        known = by_place.get(place)
+        if known is None or _has_ended(part) > _has_ended(known):
+            by_place[place] = part
     ordered = [by_place[place] for place in sorted(by_place)]
     keys = {part.key for part in ordered}
     if len(keys) != 1:
@@ -195,12 +198,66 @@ def run_of_parts(parts: Iterable[OwnSpan]) -> RecordedRun:
     facts = next((part.facts for part in ordered if part.facts is not None), None)
     if facts is None:
         return _without_root(key, ordered, spans, bodies)
-    losses = [convert.loss_from_wire(loss) for loss in facts.losses]
-    missing = facts.span_count - len(spans)
-    if missing > 0:
-        losses.append(Loss(LossReason.DROPPED, NOT_RECEIVED, missing, "sent, but they did not come", key.run_id))
+    losses = tuple(convert.loss_from_wire(loss) for loss in facts.losses)
     run = _run_from_wire(facts, key, ordered[0].attempt)
-    return RecordedRun(run, tuple(spans), bodies.get, tuple(losses))
+    return RecordedRun(run, tuple(spans), bodies.get, (*losses, *_missing(key, facts.span_count - len(spans))))
+
+
+def _has_ended(part: OwnSpan) -> bool:
+    return bool(part.recorded.span.end_ns)
+
+
+def _missing(key: AttemptKey, count: int) -> tuple[Loss, ...]:
+    if count <= 0:
+        return ()
+    return (Loss(LossReason.DROPPED, NOT_RECEIVED, count, "sent, but they did not come", key.run_id),)
+
+
+def is_incomplete(recorded: RecordedRun) -> bool:
+    """Whether spans of it did not come, or it never ended: what comes later may complete it."""
+    return recorded.run.status is RunStatus.PENDING or any(loss.what == NOT_RECEIVED for loss in recorded.losses)
+
+
+def with_parts(recorded: RecordedRun, parts: Iterable[OwnSpan]) -> RecordedRun:
+    """Return an attempt of which not all had come, with spans that came later."""
+    came = run_of_parts(parts)
+    run = recorded.run
+    key = AttemptKey(run.run_id, run.trace_id, run.root_span_id)
+    spans: dict[tuple[bytes, bytes], RecordedSpan] = {}
+    for item in (*recorded.spans, *came.spans):
+        place = (item.span.trace_id, item.span.span_id)
+        known = spans.get(place)
+        if known is None or (item.span.end_ns and not known.span.end_ns):
+            spans[place] = item
+    # The facts of the run, and how many spans it has, are told by its root.
+    told = came if run.status is RunStatus.PENDING and not _stands_in(came) else recorded
+    missing = sum(loss.count for loss in told.losses if loss.what == NOT_RECEIVED)
+    losses = tuple(told.losses)
+    if not _stands_in(told):
+        losses = tuple(loss for loss in losses if loss.what != NOT_RECEIVED)
+        losses += _missing(key, len(told.spans) + missing - len(spans))
+    ordered = sorted(spans.values(), key=_in_run)
+    return RecordedRun(told.run, tuple(ordered), _either(came.payload, recorded.payload), losses)
+
+
+def _stands_in(recorded: RecordedRun) -> bool:
+    root = recorded.run.root_span_id
+    return any(loss.what == NOT_RECEIVED and loss.span_id == root for loss in recorded.losses)
+
+
+def _in_run(item: RecordedSpan) -> tuple[bool, int, bytes]:
+    span = item.span
+    return item.node is None, span.start_ns if item.node is None else item.node.sequence, span.span_id
+
+
+def _either(
+    first: Callable[[bytes], bytes | None], second: Callable[[bytes], bytes | None]
+) -> Callable[[bytes], bytes | None]:
+    def payload(digest: bytes) -> bytes | None:
+        data = first(digest)
+        return second(digest) if data is None else data
+
+    return payload
 
 
 NOT_RECEIVED = "span not received"
@@ -302,9 +359,11 @@ __all__ = [
     "NOT_RECEIVED",
     "AttemptKey",
     "OwnSpan",
+    "is_incomplete",
     "is_own",
     "own_span",
     "run_of_own_spans",
     "run_of_parts",
     "spans_of_run",
+    "with_parts",
 ]

@@ -1,0 +1,59 @@
+"""Spans as they come, put where they belong: traces of others by trace id, runs of ours by their attempt."""
+
+from __future__ import annotations
+
+from otel_agent_replay.errors import DamagedRecording
+from otel_agent_replay.model import Anomaly, AnomalyCode, Span
+from otel_agent_replay.otlp.parts import PartJoiner
+from otel_agent_replay.otlp.runs import AttemptKey, OwnSpan, is_own, own_span
+from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.payload.span_redaction import redacted
+
+_WHOLE_ID = 16  # bytes
+
+
+class Arrivals:
+    """What came. Pieces of a span are joined, spans of others redacted, records that cannot be read kept as spans."""
+
+    def __init__(self, redaction: Redaction | None) -> None:
+        self.traces: dict[bytes, list[Span]] = {}
+        self.attempts: dict[AttemptKey, list[OwnSpan]] = {}
+        self.anomalies: list[Anomaly] = []
+        self._redaction = redaction
+        self._joiner = PartJoiner()
+
+    def add(self, span: Span) -> None:
+        """Put a span where it belongs."""
+        if not any(span.trace_id) or not any(span.span_id):
+            self._tell(AnomalyCode.INVALID_ID, span, f"span {span.name[:60]!r} has no id or no trace: left out")
+            return
+        kept: Span | None = span
+        try:
+            kept = self._joiner.whole(span)
+            if kept is not None and is_own(kept):
+                part = own_span(kept)
+                self.attempts.setdefault(part.key, []).append(part)
+                return
+        except DamagedRecording as error:
+            self._tell(AnomalyCode.UNREADABLE, span, f"{error}: it is kept as a span of others")
+        if kept is not None:
+            kept = kept if self._redaction is None else redacted(kept, self._redaction)
+            self.traces.setdefault(kept.trace_id, []).append(kept)
+
+    def end(self) -> None:
+        """Say which spans were not whole, and join cut trace ids with the one trace that they are part of."""
+        for span in self._joiner.incomplete():
+            self._tell(AnomalyCode.UNREADABLE, span, "not all of its pieces came: it was left out")
+        whole = [trace_id for trace_id in self.traces if len(trace_id) >= _WHOLE_ID]
+        for cut in [trace_id for trace_id in self.traces if len(trace_id) < _WHOLE_ID]:
+            fitting = [trace_id for trace_id in whole if trace_id.endswith(cut) or trace_id.startswith(cut)]
+            spans, taken_for = self.traces[cut], cut
+            detail = f"trace id {cut.hex()} has {len(cut)} bytes of {_WHOLE_ID}"
+            if len(fitting) == 1:
+                taken_for = fitting[0]
+                self.traces[taken_for] += self.traces.pop(cut)
+                detail += f": taken for the trace {taken_for.hex()}"
+            self.anomalies += [Anomaly(AnomalyCode.CUT_ID, detail, taken_for, span.span_id) for span in spans]
+
+    def _tell(self, code: AnomalyCode, span: Span, detail: str) -> None:
+        self.anomalies.append(Anomaly(code, detail, span.trace_id, span.span_id))
