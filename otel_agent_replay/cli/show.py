@@ -34,9 +34,12 @@ Example:
     metavar="N",
     help="Show step N in full: request, answer, reads; of a checkpoint, all that it takes to be back there.",
 )
+@click.option(
+    "--limit", type=click.IntRange(min=0), default=500, show_default=True, help="Most lines of spans or losses; 0: all."
+)
 @json_option
 @verbose_option
-def show(lake: Path, run: str, coverage: bool, step: int | None, as_json: bool, verbose: bool) -> int:
+def show(lake: Path, run: str, coverage: bool, step: int | None, limit: int, as_json: bool, verbose: bool) -> int:
     """Show RUN: its steps as a tree, with times, tokens, cost and failures."""
     if coverage and step is not None:
         raise click.UsageError("--coverage and --step show different things; give one of them")
@@ -52,13 +55,13 @@ def show(lake: Path, run: str, coverage: bool, step: int | None, as_json: bool, 
     from otel_agent_replay.report.terminal import print_lines
 
     if coverage:
-        print_lines(coverage_lines(recorded))
+        print_lines(coverage_lines(recorded, limit))
     elif step is not None:
         print_lines(step_lines(recorded, step))
         if facts is not None:
             print_lines(checkpoint_lines(facts))
     else:
-        print_lines(run_lines(recorded))
+        print_lines(run_lines(recorded, limit))
     return 0
 
 

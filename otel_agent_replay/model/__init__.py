@@ -27,6 +27,7 @@ from otel_agent_replay.model.identity import (
     new_trace_id,
     run_started_ms,
 )
+from otel_agent_replay.model.imported import IMPORTED, allowed_words, cannot_run_again, is_imported, least_fidelity
 from otel_agent_replay.model.kinds import AnswerSource, CaptureLevel, EdgeBasis, Fidelity, Kind, SideEffect
 from otel_agent_replay.model.label import Label
 from otel_agent_replay.model.loss import Loss, LossReason
@@ -47,6 +48,7 @@ from otel_agent_replay.model.wire_exchange import WireExchange
 __all__ = [
     "CLIENT_STRAND",
     "EMPTY_DIGEST",
+    "IMPORTED",
     "STREAM_TYPES",
     "THREAD_END",
     "Anomaly",
@@ -90,8 +92,12 @@ __all__ = [
     "SpanLink",
     "Versions",
     "WireExchange",
+    "allowed_words",
+    "cannot_run_again",
     "digest_of",
     "format_run_id",
+    "is_imported",
+    "least_fidelity",
     "make_call",
     "make_node",
     "make_outcome",

@@ -13,9 +13,10 @@ from typing import Any
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.http_coding import CodingError, decoded_body
 from otel_agent_replay.errors import CannotJudge
-from otel_agent_replay.model import Attempt, Node, Outcome, Payload, RecordedRun, RecordedSpan, Run
+from otel_agent_replay.model import Attempt, Node, Outcome, Payload, RecordedRun, RecordedSpan, Run, allowed_words
 from otel_agent_replay.payload.canonical import is_json
 from otel_agent_replay.protocols import PROTOCOLS
+from otel_agent_replay.report.self_time import self_times
 
 SCHEMA_VERSION = 1
 
@@ -46,16 +47,21 @@ def run_facts(run: Run) -> dict[str, Any]:
 def run_json(recorded: RecordedRun) -> dict[str, Any]:
     """Return a run with its spans in order, `schema` "agent-replay/run"; bodies are left out, digests are there.
 
-    `superseded` are spans of earlier attempts that a later one made again; they are not among `spans`.
+    `superseded` are spans of earlier attempts that a later one made again; they are not among `spans`. `self_ns` of a
+    span is its time without that of its children; `allows` says what an imported run may be used for.
     """
     return {
         "schema": "agent-replay/run",
         "schema_version": SCHEMA_VERSION,
         "run": run_facts(recorded.run),
         "attempts": [_attempt(attempt) for attempt in recorded.attempts],
+        "allows": allowed_words(recorded) or None,
         "coverage": coverage_json(recorded),
         "superseded": [span_json(item) for item in recorded.superseded],
-        "spans": [span_json(item) for item in recorded.spans],
+        "spans": [
+            {**span_json(item), "self_ns": own}
+            for item, own in zip(recorded.spans, self_times(recorded.spans), strict=True)
+        ],
     }
 
 

@@ -13,12 +13,14 @@ from otel_agent_replay.compare.tree import TreeNode, build_tree
 from otel_agent_replay.model import (
     AnswerSource,
     Kind,
+    LossReason,
     Node,
     OutcomeStatus,
     Payload,
     RecordedRun,
     RecordedSpan,
     RunStatus,
+    allowed_words,
 )
 from otel_agent_replay.payload.canonical import is_json
 from otel_agent_replay.report import amounts
@@ -28,16 +30,32 @@ from otel_agent_replay.report.safe_text import visible
 from otel_agent_replay.report.terminal import BAD, GOOD, QUIET, STRONG, line
 
 
-def run_lines(recorded: RecordedRun) -> list[Text]:
-    """Return the run as a tree, one line a span."""
+def run_lines(recorded: RecordedRun, limit: int = 0) -> list[Text]:
+    """Return the run as a tree, one line a span, at most `limit` of them (0: all)."""
     tree = build_tree(recorded)
     lines = [_head(recorded)]
     width = max((len(str(node.node.step)) for node in tree.nodes if node.node and node.node.step), default=1)
-    lines += [_row(node, width, recorded.run.run_id) for node in tree.nodes[1:]]
+    shown = tree.nodes[1 : limit + 1] if limit else tree.nodes[1:]
+    lines += [_row(node, width, recorded.run.run_id) for node in shown]
+    if len(shown) < len(tree.nodes) - 1:
+        more = len(tree.nodes) - 1 - len(shown)
+        lines.append(line((f"... and {more:,} more spans: --limit 0 shows all", QUIET)))
     lines += _superseded(recorded)
-    if recorded.losses:
-        lines.append(line((f"{sum(loss.count for loss in recorded.losses)} things were lost: show --coverage", BAD)))
+    allowed = allowed_words(recorded)
+    if allowed:
+        lines.insert(1, line((allowed, QUIET)))
+    odd, lost = odd_and_lost(recorded)
+    if odd:
+        lines.append(line((f"{odd} things are odd in what came in: show --coverage", BAD)))
+    if lost:
+        lines.append(line((f"{lost} things were lost: show --coverage", BAD)))
     return lines
+
+
+def odd_and_lost(recorded: RecordedRun) -> tuple[int, int]:
+    """Return how many things came so that they contradict themselves, and how many are not there."""
+    odd = sum(loss.count for loss in recorded.losses if loss.reason is LossReason.DAMAGED)
+    return odd, sum(loss.count for loss in recorded.losses) - odd
 
 
 def _head(recorded: RecordedRun) -> Text:
