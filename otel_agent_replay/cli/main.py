@@ -38,7 +38,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "gate": LazyCommand("gate", "Try every kept case with today's code, and say whether it may ship."),
     "decide": LazyCommand("decide", "Answer an approval, or say what became of an effect in doubt."),
     "drill": LazyCommand("drill", "Kill an agent at a chosen point, and resume it."),
-    "prune": LazyCommand("prune", "Delete what is older than it must be kept."),
+    "retain": LazyCommand("retain", "Delete what is older than it must be kept, and hold what must stay."),
     "runs": LazyCommand("runs", "List the runs of a lake."),
     "show": LazyCommand("show", "Show one run: its steps, one step in full, or its coverage."),
     "protocol": LazyCommand("protocol", "Reduce recorded answers from their raw bytes again, in any chunking."),

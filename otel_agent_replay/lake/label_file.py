@@ -1,4 +1,4 @@
-"""Labels -> files of the lake. A label lies in the hour of its run, so that it goes when its run goes."""
+"""Labels -> files of the lake, and back. A label lies in the hour of its run, so that it goes when its run goes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from otel_agent_replay.lake.attributes import store_value
-from otel_agent_replay.lake.layout import LABELS, Partition, file_name
-from otel_agent_replay.lake.parquet_file import ParquetOutput
+from otel_agent_replay.lake.layout import LABELS, Partition, all_files, file_name
+from otel_agent_replay.lake.parquet_file import ParquetOutput, damage_named
 from otel_agent_replay.lake.schema import LABELS as LABELS_SCHEMA
-from otel_agent_replay.lake.schema import file_metadata
+from otel_agent_replay.lake.schema import file_facts, file_metadata
 from otel_agent_replay.model import Label, run_started_ms
 from otel_agent_replay.wire.text import text_to_wire as store_text
 
@@ -49,3 +51,16 @@ def _row(label: Label) -> dict[str, object]:
         "value": store_value(label.value),
         "note": store_text(label.note) or None,
     }
+
+
+def runs_labelled(lake: Path, name: str) -> set[bytes]:
+    """Return the runs whose latest label `name` is anything but false. Raises DamagedRecording, UnsupportedFormat."""
+    latest: dict[bytes, tuple[int, bool]] = {}
+    for file in all_files(Path(lake), LABELS):
+        with damage_named(file.path):
+            table = pq.read_table(file.path, partitioning=None)
+        file_facts(table.schema.metadata, file.path)
+        for row in table.filter(pc.equal(table.column("name"), pa.scalar(store_text(name)))).to_pylist():
+            told = row["time_ns"] or 0, row["value"] is None or row["value"]["boolean"] is not False
+            latest[row["run_id"]] = max(latest.get(row["run_id"], told), told)
+    return {run_id for run_id, (_, stands) in latest.items() if stands}

@@ -1,16 +1,18 @@
 """Deleting what is old: whole hours of a lake, spans and payloads alike.
 
-An hour that holds the origin of a fork which is kept stays too, for the fork has only its own steps. Every other rule
-is age: the hour in which a run began. Owns which hours go; that nobody writes them meanwhile is the caller's business.
+An hour that holds the origin of a fork which is kept stays too, for the fork has only its own steps, and so does one
+with a run that somebody needs. Every other rule is age: the hour in which a run began. Owns which hours go; that nobody
+writes them meanwhile is the caller's business.
 """
 
 from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
 from otel_agent_replay.errors import RecordingError
 from otel_agent_replay.lake.catalog import Lake
@@ -23,15 +25,15 @@ _IN_ORDER = (SPANS, LOSSES, LABELS, PAYLOADS)
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """An old hour that stays, and why: `run_id` lies in it, which `needed_by` (a fork; empty: the caller) needs."""
+    """An old hour that stays, and why: `run_id` lies in it, which `needed_by` (the id of a fork, or words) needs."""
 
     partition: Partition
     run_id: bytes
-    needed_by: bytes
+    needed_by: str
 
 
 @dataclass(slots=True)
-class PruneReport:
+class RetentionReport:
     """What was deleted, or with `dry_run` would be: hours, the runs that began in them, files and bytes.
 
     `kept` are old hours that stay. A run in a file that cannot be read is not counted, its file is.
@@ -45,19 +47,20 @@ class PruneReport:
     kept: list[Kept] = field(default_factory=list)
 
 
-def prune(
-    lake: Path, older_than_ns: int, *, dry_run: bool = False, needed: Collection[bytes] = frozenset()
-) -> PruneReport:
-    """Delete the hours of a lake that were over before `older_than_ns` (Unix nanoseconds).
+def retain(
+    lake: Path, since_ns: int, *, dry_run: bool = False, needed: Mapping[bytes, str] = MappingProxyType({})
+) -> RetentionReport:
+    """Delete the hours of a lake that were over before `since_ns` (Unix nanoseconds).
 
-    `needed` are runs that must stay, with all of their hour. Raises DamagedRecording or UnsupportedFormat, with nothing
-    deleted, when a file that is kept cannot be read for the forks in it; OSError when the lake cannot be written.
+    `needed` are runs that must stay, with all of their hour, and what for. Raises DamagedRecording or
+    UnsupportedFormat, with nothing deleted, when a file that is kept cannot be read for the forks in it; OSError when
+    the lake cannot be written.
     """
     lake = Path(lake)
     catalog = Lake(lake)
     partitions = all_partitions(lake)
-    old = {partition for partition in partitions if partition.end_ns <= older_than_ns}
-    report = PruneReport(dry_run)
+    old = {partition for partition in partitions if partition.end_ns <= since_ns}
+    report = RetentionReport(dry_run)
     report.kept = _kept(catalog, old, [one for one in partitions if one not in old], needed)
     old -= {kept.partition for kept in report.kept}
     report.partitions = [partition for partition in partitions if partition in old]
@@ -69,22 +72,22 @@ def prune(
 
 
 def _kept(
-    catalog: Lake, old: Collection[Partition], young: Iterable[Partition], needed: Collection[bytes]
+    catalog: Lake, old: Collection[Partition], young: Iterable[Partition], needed: Mapping[bytes, str]
 ) -> list[Kept]:
-    waiting = [(run_id, b"") for run_id in sorted(needed)]
+    waiting = sorted(needed.items())
     for partition in young:
-        waiting += [(origin, fork) for fork, origin in catalog.forks_in(partition).items()]
+        waiting += [(origin, fork.hex()) for fork, origin in catalog.forks_in(partition).items()]
     kept: dict[Partition, Kept] = {}
     while waiting:
         run_id, needed_by = waiting.pop(0)
         partition = Partition.of_ms(run_started_ms(run_id))
         if partition in old and partition not in kept:
             kept[partition] = Kept(partition, run_id, needed_by)
-            waiting += [(origin, fork) for fork, origin in catalog.forks_in(partition).items()]
+            waiting += [(origin, fork.hex()) for fork, origin in catalog.forks_in(partition).items()]
     return sorted(kept.values(), key=lambda one: (one.partition.date, one.partition.hour))
 
 
-def _count(catalog: Lake, partition: Partition, report: PruneReport) -> None:
+def _count(catalog: Lake, partition: Partition, report: RetentionReport) -> None:
     with contextlib.suppress(RecordingError):  # what cannot be read goes all the same: it is old
         report.runs += catalog.count_runs(partition)
     for table in _IN_ORDER:

@@ -1,4 +1,4 @@
-"""Pruning: whole hours go, spans and payloads alike, but not what a younger fork needs."""
+"""Retention: whole hours go, spans and payloads alike, but not what a younger fork needs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import pytest
 
 from otel_agent_replay.errors import CannotJudge, DamagedRecording, RunNotFound
 from otel_agent_replay.export.journal import Journal
-from otel_agent_replay.export.pruning import prune_lake
+from otel_agent_replay.export.retaining import retain_lake
 from otel_agent_replay.export.sealer import seal, seal_lock
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.layout import TABLES, all_partitions
-from otel_agent_replay.lake.retention import prune
+from otel_agent_replay.lake.retention import retain
 from otel_agent_replay.model import new_run_id
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 from tests.support.journal_runs import JournalRun
@@ -56,7 +56,7 @@ def test_hours_that_are_over_go_with_all_tables(lake: Path) -> None:
     seal(lake)
     assert len(list((lake / "losses").rglob("hour=12/*"))) == 1
     sizes = [path.stat().st_size for path in lake.rglob("hour=12/*")]
-    report = prune(lake, at(1) + 1)
+    report = retain(lake, at(1) + 1)
     assert [(partition.date, partition.hour) for partition in report.partitions] == [("2026-11-18", "12")]
     assert (report.runs, report.files, report.size, report.kept) == (2, len(sizes), sum(sizes), [])
     assert there(lake) == {young.run_id}
@@ -64,24 +64,24 @@ def test_hours_that_are_over_go_with_all_tables(lake: Path) -> None:
     for run in (old, old_too):
         with pytest.raises(RunNotFound):
             Lake(lake).load(run.run_id)
-    assert prune(lake, at(2)).runs == 1
+    assert retain(lake, at(2)).runs == 1
     assert not list(lake.rglob("date=*"))
 
 
 def test_an_hour_is_not_old_before_it_is_over(lake: Path) -> None:
     """The last moment of an hour counts, not its first."""
     make(lake, 0)
-    assert prune(lake, at(1) - 1).partitions == []
-    assert len(prune(lake, at(1)).partitions) == 1
+    assert retain(lake, at(1) - 1).partitions == []
+    assert len(retain(lake, at(1)).partitions) == 1
 
 
 def test_a_dry_run_deletes_nothing_and_says_the_same(lake: Path) -> None:
     """What it reports is what the real one does."""
     make(lake, 0)
     before = sorted(lake.rglob("*"))
-    said = prune(lake, at(5), dry_run=True)
+    said = retain(lake, at(5), dry_run=True)
     assert sorted(lake.rglob("*")) == before
-    done = prune(lake, at(5))
+    done = retain(lake, at(5))
     assert (said.partitions, said.runs, said.files, said.size) == (done.partitions, done.runs, done.files, done.size)
 
 
@@ -92,16 +92,16 @@ def test_the_origin_of_a_younger_fork_stays_with_its_hour(lake: Path) -> None:
     second = make(lake, 1, first)
     alone = make(lake, 2)
     third = make(lake, 3, second)
-    report = prune(lake, at(3))
+    report = retain(lake, at(3))
     assert [(kept.run_id, kept.needed_by) for kept in report.kept] == [
-        (first.run_id, second.run_id),
-        (second.run_id, third.run_id),
+        (first.run_id, second.run_id.hex()),
+        (second.run_id, third.run_id.hex()),
     ]
     assert report.runs == 1
     assert there(lake) == {first.run_id, beside.run_id, second.run_id, third.run_id}
     assert [node.step for node in Lake(lake).load(third.run_id).nodes if node.step]
     assert alone.run_id not in there(lake)
-    assert prune(lake, at(4)).runs == 4
+    assert retain(lake, at(4)).runs == 4
 
 
 def test_nothing_is_deleted_when_a_kept_file_cannot_be_read(lake: Path) -> None:
@@ -111,7 +111,7 @@ def test_nothing_is_deleted_when_a_kept_file_cannot_be_read(lake: Path) -> None:
     whole = path.read_bytes()
     path.write_bytes(whole[:50])
     with pytest.raises(DamagedRecording):
-        prune(lake, at(1))
+        retain(lake, at(1))
     path.write_bytes(whole)
     assert there(lake) == {old.run_id, young.run_id}
 
@@ -121,7 +121,7 @@ def test_an_old_file_that_cannot_be_read_goes_too(lake: Path) -> None:
     make(lake, 0)
     (path,) = (lake / "spans").rglob("*.parquet")
     path.write_bytes(b"PAR1")
-    report = prune(lake, at(1))
+    report = retain(lake, at(1))
     assert (report.runs, len(report.partitions)) == (0, 1)
 
 
@@ -131,27 +131,27 @@ def test_what_the_journal_goes_on_with_stays(lake: Path) -> None:
     journal = Journal(lake)
     JournalRun(journal, run_id=resumed.run_id, attempt=2)
     JournalRun(journal, origin_run_id=origin.run_id, fork_step=2)
-    report = prune_lake(lake, at(5))
+    report = retain_lake(lake, at(5))
     journal.close()
     assert sorted(kept.run_id for kept in report.kept) == sorted([resumed.run_id, origin.run_id])
     assert there(lake) == {resumed.run_id, origin.run_id}
     assert other.run_id not in there(lake)
 
 
-def test_pruning_waits_for_a_sealer_and_says_when_it_cannot(lake: Path) -> None:
+def test_retention_waits_for_a_sealer_and_says_when_it_cannot(lake: Path) -> None:
     """Nothing is deleted while somebody publishes."""
     run = make(lake, 0)
     with seal_lock(lake, 0.0) as held:
         assert held
         with pytest.raises(CannotJudge, match="seals"):
-            prune_lake(lake, at(5), wait_s=0.0)
+            retain_lake(lake, at(5), wait_s=0.0)
     assert there(lake) == {run.run_id}
-    assert prune_lake(lake, at(5)).runs == 1
+    assert retain_lake(lake, at(5)).runs == 1
 
 
-def test_an_absent_lake_has_nothing_to_prune(tmp_path: Path) -> None:
+def test_an_absent_lake_has_nothing_to_delete(tmp_path: Path) -> None:
     """It is not made."""
-    assert prune_lake(tmp_path / "none", at(5)).partitions == []
+    assert retain_lake(tmp_path / "none", at(5)).partitions == []
     assert not (tmp_path / "none").exists()
 
 
@@ -160,5 +160,5 @@ def test_foreign_folders_are_left_alone(lake: Path) -> None:
     for name in ("date=2026-11-18/hour=99", "date=now/hour=01", "other/hour=01"):
         (lake / "spans" / name).mkdir(parents=True)
     assert all_partitions(lake) == []
-    assert prune(lake, at(50)).partitions == []
+    assert retain(lake, at(50)).partitions == []
     assert len(TABLES) == 4
