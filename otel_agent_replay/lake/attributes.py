@@ -7,12 +7,16 @@ and mappings are the payload codec's typed JSON. Sequences come back as tuples: 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Hashable, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
+from otel_agent_replay.lake.arrays import array_of, offsets_of, struct_array
 from otel_agent_replay.lake.columns import Columns, bounds, places_where, values_of
+from otel_agent_replay.lake.schema import VALUE
 from otel_agent_replay.model import AttributeValue
 from otel_agent_replay.payload import codec
 from otel_agent_replay.wire.text import text_to_wire as store_text
@@ -25,24 +29,32 @@ _INT64 = 1 << 63
 
 def store_value(value: AttributeValue) -> StoredValue:
     """Return the value struct of one attribute value."""
+    name, stored = _told_as(value)
+    if name == "text":
+        stored = store_text(stored)
+    elif name == "texts":
+        stored = [store_text(item) for item in stored]
+    return {name: stored} if name else {}
+
+
+def _told_as(value: AttributeValue) -> tuple[str, Any]:
+    """Return the field of the value struct that a value goes into, "" for none, and what goes there."""
     kind = type(value)
-    if kind is str:
-        return {"text": store_text(value)}
-    if kind is bool:
-        return {"boolean": value}
-    if kind is int and -_INT64 <= value < _INT64:
-        return {"integer": value}
-    if kind is float:
-        return {"number": value}
-    if value is None:
-        return {}
-    if kind is bytes:
-        return {"data": value}
     if isinstance(value, str):  # an enum member, say: OTLP knows its text only
-        return {"text": store_text(str.__str__(value))}
+        return "text", value if kind is str else str.__str__(value)
+    if kind is bool:
+        return "boolean", value
+    if kind is int and -_INT64 <= value < _INT64:
+        return "integer", value
+    if kind is float:
+        return "number", value
+    if value is None:
+        return "", None
+    if kind is bytes:
+        return "data", value
     if kind in (list, tuple) and all(type(item) is str for item in value):
-        return {"texts": [store_text(item) for item in value]}
-    return {"nested": store_nested(value)}
+        return "texts", value
+    return "nested", store_nested(value)
 
 
 def store_nested(value: AttributeValue) -> bytes:
@@ -72,12 +84,62 @@ def _tuples(value: AttributeValue) -> AttributeValue:
     return value
 
 
-def store_mapping(attributes: Mapping[str, AttributeValue]) -> list[tuple[str, StoredValue | None]]:
-    """Return the map entries of a mapping, in its order."""
-    return [(store_text(key), store_value(value)) for key, value in attributes.items()]
-
-
 # --- a column of them ---
+
+
+_FIELD_OF: dict[type[Any] | None, str] = {
+    str: "text",
+    int: "integer",
+    bool: "boolean",
+    float: "number",
+    bytes: "data",
+}
+
+
+def store_values(values: Sequence[AttributeValue], elsewhere: Sequence[int] = ()) -> Any:
+    """Return the array of value structs of values; null at the places `elsewhere`."""
+    kinds: list[type[Any] | None] = list(map(type, values))
+    for place in elsewhere:
+        kinds[place] = None
+    fields: dict[str, Any] = {}
+    odd: list[int] = []
+    for kind in set(kinds) - {None}:
+        if kind in _FIELD_OF:
+            of_kind = [value if other is kind else None for value, other in zip(values, kinds, strict=True)]
+            with contextlib.suppress(
+                OverflowError
+            ):  # an integer beyond 64 bits, which `_told_as` knows what to do with
+                field = _FIELD_OF[kind]
+                fields[field] = array_of(of_kind, VALUE.field(field).type)
+                continue
+        odd += [place for place, other in enumerate(kinds) if other is kind]
+    fields |= _odd_fields(values, odd, fields)
+    mask = pa.array([kind is None for kind in kinds], pa.bool_()) if elsewhere else None
+    return struct_array(fields or {"text": [None] * len(values)}, VALUE, mask)
+
+
+def _odd_fields(values: Sequence[AttributeValue], odd: Sequence[int], known: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the fields that the values at the places `odd` go into, with what else is known of these fields."""
+    fields: dict[str, list[Any]] = {}
+    for place in odd:
+        name, told = _told_as(values[place])
+        if name and name not in fields:
+            fields[name] = values_of(known[name]) if name in known else [None] * len(values)
+        if name:
+            fields[name][place] = told
+    return fields
+
+
+def store_mappings(mappings: Sequence[Mapping[str, AttributeValue]]) -> Any:
+    """Return the array of maps of mappings, each in its order; an empty one is null."""
+    keys = list(chain.from_iterable(mappings))
+    values = list(chain.from_iterable([mapping.values() for mapping in mappings]))
+    return map_array(mappings, keys, store_values(values))
+
+
+def map_array(mappings: Sequence[Mapping[str, AttributeValue]], keys: Sequence[str], values: Any) -> Any:
+    """Return the array of maps of mappings whose keys, and the array of whose values, lie side by side."""
+    return pa.MapArray.from_arrays(offsets_of(map(len, mappings)), array_of(keys, pa.string()), values)
 
 
 def load_values(array: Any) -> list[AttributeValue]:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from otel_agent_replay.lake.promoted import Row
 from otel_agent_replay.model import Loss, LossReason
 from otel_agent_replay.wire.text import text_from_wire as load_text
 from otel_agent_replay.wire.text import text_to_wire as store_text
 
 
-def store_loss(loss: Loss) -> Row:
+def store_loss(loss: Loss) -> dict[str, Any]:
     """Return the row of a loss."""
     return {
         "run_id": loss.run_id or None,

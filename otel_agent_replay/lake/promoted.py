@@ -9,12 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from otel_agent_replay import semconv
+from otel_agent_replay.lake.arrays import Lists
 from otel_agent_replay.lake.columns import Columns
 from otel_agent_replay.model import AttributeValue
-from otel_agent_replay.wire.text import text_from_wire as load_text
-from otel_agent_replay.wire.text import text_to_wire as store_text
-
-Row = dict[str, Any]
 
 _INT64 = 1 << 63
 
@@ -56,31 +53,30 @@ DERIVED: dict[str, str] = {
 """Attribute key -> the column that says the same (ids and digests as hex); not stored where the two agree."""
 
 
-def _as_attribute(stored: object) -> AttributeValue:
-    if isinstance(stored, bytes):
-        return stored.hex()
-    return load_text(stored) if isinstance(stored, str) else stored
-
-
-def promote(row: Row, key: str, value: AttributeValue) -> bool:
-    """Put `value` into its column of `row`; False when it has none or does not fit there."""
+def promote(lists: Lists, row: int, key: str, value: AttributeValue) -> bool:
+    """Put `value` into its column at `row`; False when it has none or does not fit there."""
     derived = DERIVED.get(key)
     if derived is not None:
-        known = _as_attribute(row.get(derived))
+        known = lists[derived][row] if derived in lists else None
+        known = known.hex() if isinstance(known, bytes) else str(known) if isinstance(known, str) else known
         return known is not None and type(known) is type(value) and bool(known == value)
-    target = COLUMN_OF.get(key)
-    if target is None:
-        return False
-    column, kind = target
+    fits = fitting(key, value)
+    if fits is not None:
+        lists[COLUMN_OF[key][0]][row] = fits
+    return fits is not None
+
+
+def fitting(key: str, value: AttributeValue) -> AttributeValue:
+    """Return the value of an attribute that has a column of its own, None when it does not fit there."""
+    kind = COLUMN_OF[key][1] if key in COLUMN_OF else None
     if kind is tuple:
-        if type(value) not in (tuple, list) or not all(type(item) is str for item in value):
-            return False
-        row[column] = [store_text(item) for item in value]
-        return True
-    if type(value) is not kind or (kind is int and not -_INT64 <= value < _INT64):
-        return False
-    row[column] = store_text(value) if kind is str else value
-    return True
+        fits = type(value) in (tuple, list) and all(type(item) is str for item in value)
+    else:
+        fits = type(value) is kind and (kind is not int or -_INT64 <= value < _INT64)
+    return value if fits else None
+
+
+PROMOTED = frozenset({*COLUMN_OF, *DERIVED})
 
 
 def recall(columns: Columns, key: str) -> list[AttributeValue]:

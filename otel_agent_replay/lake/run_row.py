@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from otel_agent_replay.lake.promoted import Row
-from otel_agent_replay.model import Coverage, CoverageEntry, Kind, RecordedRun, Run, RunStatus
+from otel_agent_replay import semconv
+from otel_agent_replay.lake.promoted import fitting
+from otel_agent_replay.model import (
+    AttributeValue,
+    Coverage,
+    CoverageEntry,
+    Kind,
+    Node,
+    OutcomeStatus,
+    RecordedRun,
+    RecordedSpan,
+    Run,
+    RunStatus,
+    Span,
+)
 from otel_agent_replay.wire.convert import versions_from_wire, versions_to_wire
 from otel_agent_replay.wire.text import text_from_wire as load_text
 from otel_agent_replay.wire.text import text_to_wire as store_text
 from otel_agent_replay.wire.v1.journal_pb2 import Version
 
 
-def store_run(run: Run, root: Row) -> Row:
-    """Return the `run` struct; `root` is the row of the root span, whose columns say the rest."""
-    if run.trace_id != root["trace_id"]:
+def store_run(run: Run, root: Span) -> dict[str, Any]:
+    """Return the `run` struct; the columns of its root span say the rest."""
+    if run.trace_id != root.trace_id:
         raise ValueError(f"run {run.run_id.hex()} and its root span lie in different traces")
     return {
         "status": str(run.status),
@@ -84,23 +97,33 @@ def load_run(root: Mapping[str, Any]) -> Run:
     )
 
 
-def run_totals(recorded: RecordedRun, rows: list[Row]) -> Row:
+def run_totals(recorded: RecordedRun) -> dict[str, Any]:
     """Return the counts and sums of an attempt that lists of runs show; a sum is None when no call told its part."""
-    models = [row for row in rows if row.get("kind") == str(Kind.MODEL)]
-    steps = [row["step"] for row in rows if row.get("step") is not None]
+    members = [(span, node) for span, node in map(_parts, recorded.spans) if node is not None]
+    models = [span.attributes for span, node in members if node.kind is Kind.MODEL]
+    steps = [node.step for _, node in members if node.step is not None]
     return {
-        "span_count": len(rows),
+        "span_count": len(recorded.spans),
         "step_count": len(steps),
         "last_step": max(steps, default=None),
-        "error_count": sum(row.get("outcome") == "error" for row in rows if not row["root"]),
+        "error_count": sum(
+            node.outcome is not None and node.outcome.status is OutcomeStatus.ERROR
+            for span, node in members
+            if span.span_id != recorded.run.root_span_id
+        ),
         "model_call_count": len(models),
-        "input_tokens": _sum(models, "input_tokens"),
-        "output_tokens": _sum(models, "output_tokens"),
-        "cost_usd": _sum(models, "cost_usd"),
+        "input_tokens": _sum(models, semconv.USAGE_INPUT_TOKENS),
+        "output_tokens": _sum(models, semconv.USAGE_OUTPUT_TOKENS),
+        "cost_usd": _sum(models, semconv.COST_USD),
         "loss_count": sum(loss.count for loss in recorded.losses),
     }
 
 
-def _sum(rows: list[Row], column: str) -> Any:
-    known = [row[column] for row in rows if row.get(column) is not None]
+def _parts(recorded: RecordedSpan) -> tuple[Span, Node | None]:
+    return recorded.span, recorded.node
+
+
+def _sum(models: Sequence[Mapping[str, AttributeValue]], key: str) -> Any:
+    told = [fitting(key, attributes[key]) for attributes in models if key in attributes]
+    known = [value for value in told if value is not None]
     return sum(known) if known else None

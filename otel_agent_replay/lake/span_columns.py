@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
-from otel_agent_replay.lake.attributes import load_mappings, load_shared_mappings, load_values
+import pyarrow as pa
+
+from otel_agent_replay.lake.arrays import Lists, array_of, list_array, struct_array
+from otel_agent_replay.lake.attributes import (
+    load_mappings,
+    load_shared_mappings,
+    load_values,
+    map_array,
+    store_mappings,
+    store_values,
+)
 from otel_agent_replay.lake.columns import Columns, Same, bounds, made, places_where, values_of
-from otel_agent_replay.lake.promoted import recall
+from otel_agent_replay.lake.promoted import PROMOTED, promote, recall
+from otel_agent_replay.lake.schema import EVENT, LINK, SPANS
 from otel_agent_replay.model import (
     AttributeValue,
     InstrumentationScope,
@@ -19,6 +31,38 @@ from otel_agent_replay.model import (
 )
 
 _T = TypeVar("_T")
+
+_INT64 = 1 << 63
+
+
+def store_span_columns(spans: Sequence[Span], lists: Lists) -> dict[str, Any]:
+    """Fill the plain columns of spans into `lists` and return the arrays of the others.
+
+    What the replay side says must be in `lists` by then: attributes that say the same are not stored again.
+    """
+    lists["trace_id"] = [span.trace_id for span in spans]
+    lists["span_id"] = [span.span_id for span in spans]
+    lists["parent_span_id"] = [span.parent_span_id or None for span in spans]
+    lists["parent_basis"] = ["recorded" if span.parent_span_id else None for span in spans]
+    lists["name"] = [span.name or None for span in spans]
+    lists["start_ns"] = _signed([span.start_ns for span in spans])
+    lists["end_ns"] = [end_ns or None for end_ns in _signed([span.end_ns for span in spans])]
+    lists["span_kind"] = [span.kind for span in spans]
+    lists["status_code"] = [span.status_code for span in spans]
+    lists["status_message"] = [span.status_message or None for span in spans]
+    lists["trace_state"] = [span.trace_state or None for span in spans]
+    lists["flags"] = [span.flags or None for span in spans]
+    lists["dropped_attributes"] = [span.dropped_attributes or None for span in spans]
+    lists["dropped_events"] = [span.dropped_events or None for span in spans]
+    lists["dropped_links"] = [span.dropped_links or None for span in spans]
+    events = list(chain.from_iterable([span.events for span in spans]))
+    links = list(chain.from_iterable([span.links for span in spans]))
+    return {
+        "attributes": _store_attributes([span.attributes for span in spans], lists),
+        **({"events": list_array([span.events for span in spans], _store_events(events))} if events else {}),
+        **({"links": list_array([span.links for span in spans], _store_links(links))} if links else {}),
+        **_store_origins(spans),
+    }
 
 
 def load_span_columns(columns: Columns) -> list[Span]:
@@ -51,8 +95,14 @@ def load_span_columns(columns: Columns) -> list[Span]:
     )
 
 
+def _signed(times_ns: list[int]) -> list[int]:
+    # OTLP times have 64 bits without a sign: a clock in the wrong unit must not make a span unwritable.
+    if max(times_ns) < _INT64:
+        return times_ns
+    return [time_ns - (1 << 64) if time_ns >= _INT64 else time_ns for time_ns in times_ns]
+
+
 def _unsigned(columns: Columns, name: str) -> Sequence[int]:
-    # OTLP times have 64 bits without a sign: those beyond int64 are stored as negative numbers.
     stored = columns.filled(name, 0)
     if min(stored) >= 0:
         return stored
@@ -60,6 +110,21 @@ def _unsigned(columns: Columns, name: str) -> Sequence[int]:
 
 
 # --- attributes ---
+
+
+def _store_attributes(of_spans: Sequence[Mapping[str, AttributeValue]], lists: Lists) -> Any:
+    keys = list(chain.from_iterable(of_spans))
+    values = list(chain.from_iterable([attributes.values() for attributes in of_spans]))
+    elsewhere = []
+    if not PROMOTED.isdisjoint(keys):
+        row, end = 0, len(of_spans[0])
+        for place in [place for place, key in enumerate(keys) if key in PROMOTED]:
+            while end <= place:
+                row += 1
+                end += len(of_spans[row])
+            if promote(lists, row, keys[place], values[place]):
+                elsewhere.append(place)
+    return map_array(of_spans, keys, store_values(values, elsewhere))
 
 
 def load_attributes(columns: Columns) -> list[dict[str, AttributeValue]]:
@@ -90,6 +155,18 @@ def _lists(array: Any, load: Callable[[Columns], list[_T]]) -> list[tuple[_T, ..
     return [tuple(loaded[first:last]) for first, last in bounds(array)]
 
 
+def _store_events(events: Sequence[SpanEvent]) -> Any:
+    return struct_array(
+        {
+            "time_ns": _signed([event.time_ns for event in events]),
+            "name": [event.name or None for event in events],
+            "attributes": store_mappings([event.attributes for event in events]),
+            "dropped_attributes": [event.dropped_attributes or None for event in events],
+        },
+        EVENT,
+    )
+
+
 def _load_events(columns: Columns) -> list[SpanEvent]:
     return made(
         SpanEvent,
@@ -100,6 +177,21 @@ def _load_events(columns: Columns) -> list[SpanEvent]:
             "attributes": load_mappings(columns, "attributes"),
             "dropped_attributes": columns.filled("dropped_attributes", 0),
         },
+    )
+
+
+def _store_links(links: Sequence[SpanLink]) -> Any:
+    return struct_array(
+        {
+            "trace_id": [link.trace_id or None for link in links],
+            "span_id": [link.span_id or None for link in links],
+            "trace_state": [link.trace_state or None for link in links],
+            "flags": [link.flags or None for link in links],
+            "attributes": store_mappings([link.attributes for link in links]),
+            "dropped_attributes": [link.dropped_attributes or None for link in links],
+            "basis": ["recorded"] * len(links),
+        },
+        LINK,
     )
 
 
@@ -119,6 +211,42 @@ def _load_links(columns: Columns) -> list[SpanLink]:
 
 
 # --- who emitted ---
+
+
+def _store_origins(spans: Sequence[Span]) -> dict[str, Any]:
+    """Return the columns of who emitted: each resource and scope is stored once, and taken for its spans."""
+    resources, scopes = [span.resource for span in spans], [span.scope for span in spans]
+    return {
+        **_taken(
+            resources,
+            lambda distinct: {
+                "resource_attributes": store_mappings([resource.attributes for resource in distinct]),
+                "resource_dropped_attributes": [resource.dropped_attributes or None for resource in distinct],
+                "resource_schema_url": [resource.schema_url or None for resource in distinct],
+            },
+        ),
+        **_taken(
+            scopes,
+            lambda distinct: {
+                "scope_name": [scope.name or None for scope in distinct],
+                "scope_version": [scope.version or None for scope in distinct],
+                "scope_attributes": store_mappings([scope.attributes for scope in distinct]),
+                "scope_dropped_attributes": [scope.dropped_attributes or None for scope in distinct],
+                "scope_schema_url": [scope.schema_url or None for scope in distinct],
+            },
+        ),
+    }
+
+
+def _taken(origins: Sequence[_T], store: Callable[[Sequence[_T]], Mapping[str, Any]]) -> dict[str, Any]:
+    distinct = list({id(origin): origin for origin in origins}.values())
+    place_of = {id(origin): place for place, origin in enumerate(distinct)}
+    places = pa.array([place_of[id(origin)] for origin in origins], pa.int32())
+    columns = {
+        name: column if isinstance(column, pa.Array) else array_of(column, SPANS.field(name).type)
+        for name, column in store(distinct).items()
+    }
+    return {name: column.take(places) for name, column in columns.items() if column.null_count < len(column)}
 
 
 def _load_resources(columns: Columns) -> list[Resource]:

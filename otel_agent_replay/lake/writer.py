@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -21,14 +22,13 @@ from otel_agent_replay.lake.loss_rows import store_loss
 from otel_agent_replay.lake.manifest import entry_checks, manifest_of
 from otel_agent_replay.lake.parquet_file import ParquetOutput
 from otel_agent_replay.lake.payload_store import Body, PackWriter
-from otel_agent_replay.lake.promoted import Row
-from otel_agent_replay.lake.rows import Origins, store_span
 from otel_agent_replay.lake.run_row import run_totals, store_run
 from otel_agent_replay.lake.schema import LOSSES as LOSSES_SCHEMA
 from otel_agent_replay.lake.schema import PAYLOADS as PAYLOADS_SCHEMA
 from otel_agent_replay.lake.schema import SPANS as SPANS_SCHEMA
 from otel_agent_replay.lake.schema import file_metadata
-from otel_agent_replay.model import AttributeValue, Kind, Loss, Node, Payload, RecordedRun, run_started_ms
+from otel_agent_replay.lake.span_table import SpanRow, store_spans
+from otel_agent_replay.model import AttributeValue, Kind, Loss, Node, Payload, RecordedRun, Span, run_started_ms
 from otel_agent_replay.protocols.pieces import split_request
 
 ROW_GROUP_ROWS = 4096
@@ -95,9 +95,8 @@ class _PackFiles:
         ]
         self._payloads, self._losses, self._spans = self._outputs
         self._bodies = PackWriter(self._pack, self._payloads.write, split_request)
-        self._origins: Origins = {}
-        self._rows: list[Row] = []
-        self._roots: list[Row] = []
+        self._rows: list[SpanRow] = []
+        self._roots: list[SpanRow] = []
         self._roots_apart = sum(len(recorded.spans) for recorded in runs) > ROW_GROUP_ROWS
 
     def write(self, runs: list[RecordedRun]) -> Path:
@@ -119,32 +118,38 @@ class _PackFiles:
         return self._spans_path
 
     def _add(self, recorded: RecordedRun) -> None:
-        rows = [store_span(span, recorded.run, position, self._origins) for position, span in enumerate(recorded.spans)]
+        run = recorded.run
         numbers = self._bodies.add_run(_bodies(recorded)) | self._bodies.add_states(_states(recorded))
-        for row in rows:
-            row["request_payload"] = numbers.get(row.get("request_digest") or b"")
-            row["result_payload"] = numbers.get(row.get("result_digest") or b"")
-            if row["request_payload"] is not None or row["result_payload"] is not None:
-                row["pack"] = self._pack
-        if recorded.run.run_id:
-            root = next((row for row in rows if row["root"]), None)
-            if root is None:
-                raise ValueError(f"run {recorded.run.run_id.hex()} has no root span among its {len(rows)} spans")
-            root["run"] = store_run(recorded.run, root) | run_totals(recorded, rows)
-            manifest, root["run"]["manifest_digest"] = manifest_of(recorded)
-            checks = iter(entry_checks(manifest))
-            for row in sorted((row for row in rows if "kind" in row), key=lambda row: row["sequence"]):
-                row["entry_check"] = next(checks)
-        for row in rows:
-            (self._roots if row["root"] and self._roots_apart else self._rows).append(row)
+        roots: set[int] = set()
+        facts: dict[str, Any] | None = None
+        checks: dict[int, bytes] = {}
+        if run.run_id:
+            roots = {place for place, span in enumerate(recorded.spans) if span.span.span_id == run.root_span_id}
+            if not roots:
+                raise ValueError(f"run {run.run_id.hex()} has no root span among its {len(recorded.spans)} spans")
+            facts, checks = _facts_and_checks(recorded, recorded.spans[min(roots)].span)
+        first = min(roots, default=-1)
+        for place, item in enumerate(recorded.spans):
+            is_root = place in roots
+            of_run = facts if place == first else None
+            row = SpanRow(item.span, item.node, run, place, is_root, of_run, self._pack, numbers, checks.get(place))
+            (self._roots if is_root and self._roots_apart else self._rows).append(row)
         self._flush(self._rows, ROW_GROUP_ROWS)
 
-    def _flush(self, rows: list[Row], size: int, *, last: bool = False) -> None:
+    def _flush(self, rows: list[SpanRow], size: int, *, last: bool = False) -> None:
         done = 0
         while len(rows) - done >= (1 if last else size):
-            self._spans.write(pa.Table.from_pylist(rows[done : done + size], SPANS_SCHEMA))
+            self._spans.write(store_spans(rows[done : done + size]))
             done += size
         del rows[:done]
+
+
+def _facts_and_checks(recorded: RecordedRun, root: Span) -> tuple[dict[str, Any], dict[int, bytes]]:
+    """Return the `run` struct of an attempt, and the check of each of its nodes by its place among the spans."""
+    manifest, digest = manifest_of(recorded)
+    facts = store_run(recorded.run, root) | run_totals(recorded) | {"manifest_digest": digest}
+    sequences = {place: span.node.sequence for place, span in enumerate(recorded.spans) if span.node is not None}
+    return facts, dict(zip(sorted(sequences, key=sequences.__getitem__), entry_checks(manifest), strict=True))
 
 
 def _pack_number(runs: list[RecordedRun], segments: Sequence[str]) -> int:

@@ -9,15 +9,17 @@ import pyarrow as pa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from otel_agent_replay.lake.attributes import load_mappings, load_shared_mappings, store_mapping
+from otel_agent_replay.lake.arrays import Lists, array_of
+from otel_agent_replay.lake.attributes import load_mappings, load_shared_mappings, store_mappings
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.columns import Columns
 from otel_agent_replay.lake.manifest import manifest_of
 from otel_agent_replay.lake.path_column import load_path, store_path
 from otel_agent_replay.lake.promoted import promote, recall
-from otel_agent_replay.lake.schema import ATTRIBUTES, SPANS
+from otel_agent_replay.lake.schema import SPANS
 from otel_agent_replay.lake.verify import verify
 from otel_agent_replay.lake.writer import write_runs
+from otel_agent_replay.model import Kind
 from tests.property.lake_strategies import attributes, keys, recorded_runs, texts, values
 
 disk = settings(
@@ -65,29 +67,31 @@ def test_what_was_just_written_holds(recorded):
 @given(st.lists(attributes, min_size=1, max_size=4))
 def test_attributes_keep_types_and_order(mappings):
     """A column of mappings comes back with the same order and types."""
-    column = pa.array([store_mapping(mapping) for mapping in mappings], ATTRIBUTES)
-    assert repr(load_mappings(_columns(column), "attributes")) == repr(mappings)
+    assert repr(load_mappings(_columns(mappings), "attributes")) == repr(mappings)
 
 
 @given(st.lists(attributes, min_size=1, max_size=3), st.data())
 def test_mappings_are_shared_where_they_say_the_same(mappings, data):
     """Rows that say the same, order and types included, share one mapping, and no others do."""
     drawn = data.draw(st.lists(st.sampled_from(mappings), min_size=1, max_size=8))
-    loaded = load_shared_mappings(_columns(pa.array(list(map(store_mapping, drawn)), ATTRIBUTES)), "attributes")
+    loaded = load_shared_mappings(_columns(drawn), "attributes")
     assert repr(loaded) == repr(drawn)
     assert len(set(map(id, loaded))) == len(set(map(repr, drawn)))
 
 
-def _columns(column):
-    return Columns(pa.table({"attributes": column}))
+def _columns(mappings):
+    return Columns(pa.table({"attributes": store_mappings(mappings)}))
 
 
 @given(keys, values)
 def test_a_promoted_attribute_is_recalled_or_refused(key, value):
     """Either a column takes the value and gives the same back, or it stays in the map."""
-    row = {"run_id": b"r" * 16, "step": 3, "kind": "tool", "request_digest": b"d" * 32, "path": "a", "agent": "x"}
-    if promote(row, key, value):
-        (recalled,) = recall(Columns(pa.Table.from_pylist([row], SPANS)), key)
+    lists = Lists(1)
+    lists["run_id"], lists["request_digest"], lists["step"] = [b"r" * 16], [b"d" * 32], [3]
+    lists["kind"], lists["path"], lists["agent"] = [Kind.TOOL], ["a"], ["x"]
+    if promote(lists, 0, key, value):
+        columns = {name: array_of(column, SPANS.field(name).type) for name, column in lists.items()}
+        (recalled,) = recall(Columns(pa.table(columns)), key)
         assert repr(recalled) == repr(value)
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 
 from otel_agent_replay import semconv
 from otel_agent_replay.errors import UnsupportedFormat
+from otel_agent_replay.lake.arrays import Lists
 from otel_agent_replay.lake.attributes import store_value
 from otel_agent_replay.lake.path_column import store_path
 from otel_agent_replay.lake.promoted import promote
-from otel_agent_replay.lake.rows import store_span
-from otel_agent_replay.lake.schema import SPANS, file_facts, file_metadata
-from otel_agent_replay.lake.span_table import load_spans
-from otel_agent_replay.model import Kind
+from otel_agent_replay.lake.schema import file_facts, file_metadata
+from otel_agent_replay.lake.span_table import SpanRow, load_spans, store_spans
+from otel_agent_replay.model import Kind, RecordedSpan, Span
 from tests.support.lake_runs import full_run
 
 
@@ -45,32 +44,35 @@ def test_what_no_field_holds_is_typed_json(value):
 
 def test_a_promoted_value_is_stored_once():
     """The column has it; the map keeps its place."""
-    row = {}
-    assert promote(row, semconv.REQUEST_MODEL, "gpt-4o")
-    assert row == {"request_model": "gpt-4o"}
+    lists = Lists(2)
+    assert promote(lists, 1, semconv.REQUEST_MODEL, "gpt-4o")
+    assert lists == {"request_model": [None, "gpt-4o"]}
 
 
 @pytest.mark.parametrize("value", [True, "7", 7.0, 1 << 64, None])
 def test_a_value_of_another_type_stays_in_the_map(value):
     """A column takes its own type only, so that the value comes back as it was."""
-    row = {}
-    assert not promote(row, semconv.USAGE_INPUT_TOKENS, value)
-    assert row == {}
+    lists = Lists(1)
+    assert not promote(lists, 0, semconv.USAGE_INPUT_TOKENS, value)
+    assert lists == {}
 
 
 def test_an_attribute_that_contradicts_its_column_stays_in_the_map():
     """A derived attribute is left out only where the column says the same."""
-    assert promote({"step": 3}, semconv.STEP, 3)
-    assert not promote({"step": 3}, semconv.STEP, 4)
-    assert not promote({}, semconv.STEP, 3)
+    lists = Lists(1)
+    assert not promote(lists, 0, semconv.STEP, 3)
+    lists["step"] = [3]
+    assert promote(lists, 0, semconv.STEP, 3)
+    assert not promote(lists, 0, semconv.STEP, 4)
 
 
-def test_each_row_fills_known_columns_and_reads_back():
-    """No value is put under a name that the schema does not have."""
+def test_spans_read_back_from_their_table():
+    """Spans come back as they were, also where those of another instrumentation lie between."""
     recorded = full_run()
-    rows = [store_span(member, recorded.run, position) for position, member in enumerate(recorded.spans)]
-    assert {column for row in rows for column in row} <= set(SPANS.names)
-    assert load_spans(pa.Table.from_pylist(rows, SPANS)) == list(recorded.spans)
+    foreign = RecordedSpan(Span(b"t" * 16, b"s" * 8, "GET /", 5, 7, attributes={"http.route": "/", "size": 3}))
+    spans = [foreign, *recorded.spans, foreign]
+    rows = [SpanRow(span.span, span.node, recorded.run, position) for position, span in enumerate(spans)]
+    assert load_spans(store_spans(rows)) == spans
 
 
 def test_a_path_is_readable():
