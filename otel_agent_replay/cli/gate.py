@@ -71,7 +71,9 @@ _what = _options(
                  metavar="SHARE", help="Share of the trials that must pass."),
     click.option("--plan", is_flag=True, help="Say what would go live and what that takes; spend nothing."),
     click.option("--budget", type=click.FloatRange(min=0), metavar="USD",
-                 help="For all live trials; one begins only while its forecast fits."),
+                 help="For all live trials: each begins only if its forecast fits, and stops when its share is spent."),
+    click.option("--parallel", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
+                 help="Trials side by side, each in a process of its own."),
     click.option("--update", is_flag=True, help="Accept drift, case by case: of cases that pass and changed."),
     click.option("--yes", is_flag=True, help="With --update: accept without asking."),
 )  # fmt: skip
@@ -79,6 +81,8 @@ _reports = _options(
     click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML."),
     click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help="Write Markdown, for a comment on a pull request."),
+    click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+                 help="Write one HTML file that needs no network; each case opens its aligned diff."),
 )  # fmt: skip
 _how = _options(
     click.option("--isolate", is_flag=True, help="Put a kernel fence around every trial (Linux)."),
@@ -121,7 +125,7 @@ def gate(cases: tuple[Path, ...], as_json: bool, **given: Any) -> None:
             sys.exit(0)
         gating.say_spending(prepared, options)
         verdict = gating.finish(prepared, options, told=remark)
-        gating.tell(verdict, as_json=as_json, junit=given["junit"], markdown=given["markdown"])
+        gating.tell(verdict, as_json=as_json, junit=given["junit"], markdown=given["markdown"], html=given["html"])
         if given["update"]:
             gating.update(verdict, yes=given["yes"])
     sys.exit(verdict.exit_code)

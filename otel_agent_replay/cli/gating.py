@@ -11,6 +11,7 @@ import click
 
 from otel_agent_replay.casebook.accepting import accept, acceptance
 from otel_agent_replay.cli.output import emit_json, on_terminal, remark, table
+from otel_agent_replay.cli.report_files import write_file
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.gate.verdict import CaseVerdict, GateVerdict
 from otel_agent_replay.lake.catalog import Lake
@@ -18,6 +19,7 @@ from otel_agent_replay.replay.limits import Limits
 from otel_agent_replay.replay.rerun.plan import Candidate, edits_of
 from otel_agent_replay.replay.scrub import read_env_file
 from otel_agent_replay.report.comparison_tree import comparison_lines
+from otel_agent_replay.report.gate_html import gate_html
 from otel_agent_replay.report.gate_json import gate_json
 from otel_agent_replay.report.gate_junit import gate_junit
 from otel_agent_replay.report.gate_lines import gate_lines
@@ -47,6 +49,7 @@ def options_of(given: Mapping[str, Any], *, read: Callable[[str], str]) -> Trial
         repeats=given["repeats"],
         min_pass=given["min_pass"],
         budget_usd=given["budget"],
+        parallel=given["parallel"],
         max_steps=given["max_steps"] or 0,
         timeout_s=given["timeout"],
         isolate=given["isolate"],
@@ -97,12 +100,14 @@ def say_spending(prepared: Prepared, options: TrialOptions) -> None:
         remark(f"{len(prepared.pending)} go live: {_price(_all(prepared, options), options)}")
 
 
-def tell(verdict: GateVerdict, *, as_json: bool, junit: Path | None, markdown: Path | None) -> None:
-    """Print the verdict and write the reports that were asked for."""
+def tell(verdict: GateVerdict, *, as_json: bool, junit: Path | None, markdown: Path | None, html: Path | None) -> None:
+    """Print the verdict and write the reports asked for. Raises ConfigurationError for one that cannot be written."""
     if junit is not None:
-        junit.write_text(gate_junit(verdict), encoding="utf-8")
+        write_file(junit, gate_junit(verdict))
     if markdown is not None:
-        markdown.write_text(gate_markdown(verdict), encoding="utf-8")
+        write_file(markdown, gate_markdown(verdict))
+    if html is not None:
+        write_file(html, gate_html(gate_json(verdict)))
     if as_json:
         emit_json(gate_json(verdict))
     else:

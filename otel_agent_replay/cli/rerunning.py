@@ -30,6 +30,7 @@ from otel_agent_replay.replay.rerun.launch import endpoint_of, lake_for_reruns, 
 from otel_agent_replay.replay.rerun.outcome import RerunResult, observed, result_of
 from otel_agent_replay.replay.rerun.route import mode_of
 from otel_agent_replay.replay.scrub import read_env_file
+from otel_agent_replay.replay.spending import Spending
 from otel_agent_replay.report.rerun_lines import rerun_sentence
 from otel_agent_replay.settings import Settings
 
@@ -204,7 +205,7 @@ def _plan_of(given: Mapping[str, Any], read: Callable[[str], str]) -> plans.Reru
         script=plans.script_of(read(script)) if script else None,
         simulator=given["simulator"] or "",
         seed=given["seed"],
-        spending=plans.Spending(tokens=given["max_tokens"]),
+        spending=Spending(tokens=given["max_tokens"]),
     )
 
 

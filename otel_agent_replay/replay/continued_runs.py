@@ -15,7 +15,6 @@ from typing import Protocol
 from otel_agent_replay.boundary.crossing import Crossing, Place, current
 from otel_agent_replay.boundary.effects import Effects
 from otel_agent_replay.boundary.policy import EXACT, FORK, RESUME, Mode
-from otel_agent_replay.boundary.request_changes import RequestRewriter
 from otel_agent_replay.boundary.runs import Continuation, RunRequest
 from otel_agent_replay.boundary.session import Answerer, Session
 from otel_agent_replay.errors import AgentReplayError, CannotJudge, FenceViolation, FingerprintChanged, ReplayInterrupt
@@ -290,8 +289,7 @@ class ContinuedRuns:
             continuation=continuation,
         )
         if session is not None:
-            session.edits = plan.rewriter
-            session.sleeps_at_most_s = plan.sleeps_at_most_s
+            plan.take(session)
             if isinstance(entrance, Entrance):
                 entrance.open(session, tape)
         return self._going(session, going)
@@ -363,11 +361,12 @@ class ForkRoute(Protocol):
     edited_steps: Sequence[int]
     edited: Mapping[AnswerSource, Answerer]
     beyond: Mapping[AnswerSource, Answerer]
-    rewriter: RequestRewriter | None
-    sleeps_at_most_s: float | None
 
     def shares(self, playback: ContinuedPlayback) -> None:
         """Take what answers the part that is shared, before anything is asked."""
+
+    def take(self, session: Session) -> None:
+        """Make an open session go this way."""
 
     def goes_beyond(self, call: Call) -> None:
         """The fork makes a call that the recording does not answer."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from otel_agent_replay.boundary.request_changes import RequestRewriter
-from otel_agent_replay.boundary.session import Answerer
-from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.boundary.session import Answerer, Session
+from otel_agent_replay.errors import ConfigurationError, ReplayInterrupt
 from otel_agent_replay.model import AnswerSource, Call, Kind, RecordedRun
 from otel_agent_replay.protocols.request_edits import RequestEdits
 from otel_agent_replay.replay.by_arguments import ByArguments
@@ -23,6 +23,7 @@ from otel_agent_replay.replay.continued import ContinuedPlayback
 from otel_agent_replay.replay.edited_answers import EditedAnswers
 from otel_agent_replay.replay.edited_requests import EditedRequests
 from otel_agent_replay.replay.seeded import SeededReads
+from otel_agent_replay.replay.spending import Meter, MeteredRequests, Spending
 from otel_agent_replay.replay.virtual_clock import VirtualClock
 
 LONGEST_SLEEP_S = 1.0
@@ -33,7 +34,8 @@ LONGEST_SLEEP_S = 1.0
 class ForkPlan:
     """Exact before step `at`, then on its own: `edits` change the model requests from there, `results` give single
     steps another result (JSON values), `seed` draws what the tape has not. With `jumps` the agent is entered at a
-    checkpoint where it can be.
+    checkpoint where it can be. `spending` is what its own model calls may use, at `price` (US dollars a million tokens
+    given and made) or the known ones.
     """
 
     at: int
@@ -41,6 +43,8 @@ class ForkPlan:
     results: Mapping[int, Any] = field(default_factory=dict)
     seed: str = "fork"
     jumps: bool = True
+    spending: Spending = field(default_factory=Spending)
+    price: tuple[float, float] | None = None
 
     @classmethod
     def from_arguments(
@@ -72,6 +76,8 @@ class ForkPlan:
             "results": dict(self.results),
             "seed": self.seed,
             "jumps": self.jumps,
+            "spending": asdict(self.spending),
+            "price": self.price,
         }
         path.write_text(json.dumps(plan), encoding="utf-8")
 
@@ -82,7 +88,9 @@ class ForkPlan:
             plan = json.loads(path.read_text(encoding="utf-8"))
             results = {int(step): value for step, value in plan["results"].items()}
             edits = RequestEdits.from_json(plan["edits"])
-            return cls(int(plan["at"]), edits, results, str(plan["seed"]), plan["jumps"] is True)
+            price = None if plan["price"] is None else (float(plan["price"][0]), float(plan["price"][1]))
+            spending = Spending(**plan["spending"])
+            return cls(int(plan["at"]), edits, results, str(plan["seed"]), plan["jumps"] is True, spending, price)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigurationError(f"{path} is no plan of a fork: {error}") from error
 
@@ -102,7 +110,7 @@ def _result(text: str, at: int, read: Callable[[str], str]) -> tuple[int, Any]:
 class PreparedFork:
     """A plan on its origin, ready to be opened; implements `continued_runs.ForkRoute`."""
 
-    def __init__(self, origin: RecordedRun, plan: ForkPlan) -> None:
+    def __init__(self, origin: RecordedRun, plan: ForkPlan, meter: Meter | None = None) -> None:
         self.at: int = plan.at
         self.jumps: bool = plan.jumps
         self.plan = plan
@@ -123,12 +131,27 @@ class PreparedFork:
         self._results = EditedAnswers(origin, plan.results, by_arguments)
         self.edited: Mapping[AnswerSource, Answerer] = {AnswerSource.EDITED: self._results} if plan.results else {}
         self.edited_steps: Sequence[int] = tuple(plan.results)
-        self.rewriter: RequestRewriter | None = EditedRequests(plan.edits) if plan.edits else None
+        self._edits: RequestRewriter | None = EditedRequests(plan.edits) if plan.edits else None
+        self._meter = meter or Meter(plan.spending, plan.price)  # one for all runs that the fork's code begins
         self.sleeps_at_most_s: float | None = LONGEST_SLEEP_S
 
     def shares(self, playback: ContinuedPlayback) -> None:
         """Take what answers the part that is shared, before anything is asked."""
         self._results.shares(playback)
+
+    def take(self, session: Session) -> None:
+        """Make an open session go this way: its model requests are changed, and held to what they may cost."""
+
+        def stop(interrupt: ReplayInterrupt) -> ReplayInterrupt:
+            session.interrupt = session.interrupt or interrupt
+            return session.interrupt
+
+        session.sleeps_at_most_s = self.sleeps_at_most_s
+        if self.plan.spending == Spending():
+            session.edits = self._edits
+            return
+        session.edits = MeteredRequests(self._meter, self._edits, stop)
+        session.watch = self._meter.ended
 
     def goes_beyond(self, call: Call) -> None:
         """The fork makes a call that the recording does not answer: from here on real time passes."""
@@ -137,7 +160,9 @@ class PreparedFork:
 
     def of_inner(self, recorded: RecordedRun) -> PreparedFork:
         """Return how a run goes that the fork's code begins beyond the step: nothing of it is changed."""
-        return PreparedFork(recorded, ForkPlan(1, seed=f"{self.plan.seed}/{recorded.run.run_id.hex()}", jumps=False))
+        seed = f"{self.plan.seed}/{recorded.run.run_id.hex()}"
+        plan = ForkPlan(1, seed=seed, jumps=False, spending=self.plan.spending, price=self.plan.price)
+        return PreparedFork(recorded, plan, self._meter)
 
     def told(self) -> list[str]:
         """Return what was changed, one line each, and whether it was asked for."""

@@ -26,16 +26,16 @@ def comparison_junit(document: Mapping[str, Any]) -> str:
     suite = _suite(f"diff {names}")
     verdict = _case(suite, "departure", names)
     if document["verdict"] == "different":
-        _outcome(verdict, "failure", document["sentence"], "\n".join(_departure(document)))
+        _outcome(verdict, "failure", _cause(document), document["sentence"], "\n".join(_departure(document)))
     elif document["verdict"] == "not comparable":
-        _outcome(verdict, "error", document["sentence"], "\n".join(_departure(document)))
+        _outcome(verdict, "error", _cause(document), document["sentence"], "\n".join(_departure(document)))
     for question in document["questions"]:
         test = _case(suite, question["asked"], names)
         told = question["detail"] or f"{question['differing']} of {question['compared']} differ"
         if question["reply"] == "changed":
-            _outcome(test, "failure", told, "")
+            _outcome(test, "failure", "changed", told, "")
         elif question["reply"] == "cannot be known":
-            _outcome(test, "error", told, "")
+            _outcome(test, "error", "cannot be known", told, "")
         elif question["reply"] == "none in either run":
             ET.SubElement(test, "skipped", {"message": "none in either run"})
     return _document([suite])
@@ -53,17 +53,22 @@ def cohort_junit(document: Mapping[str, Any]) -> str:
     verdict = _case(suite, "verdict", group)
     notes = "\n".join(document["notes"])
     if document["exit_code"] == 1:
-        _outcome(verdict, "failure", document["sentence"], notes)
+        _outcome(verdict, "failure", "different", document["sentence"], notes)
     elif document["exit_code"]:
-        _outcome(verdict, "error", document["sentence"], notes)
+        _outcome(verdict, "error", "not enough data", document["sentence"], notes)
     for metric in document["metrics"]:
         test = _case(suite, metric["name"], group)
         if metric["judgement"] == "different":
             told = f"A {metric['a']:.4g}, B {metric['b']:.4g} {metric['unit']}"
-            _outcome(test, "failure", told, f"{metric['test']}, p corrected {metric['p_adjusted']}")
+            _outcome(test, "failure", "different", told, f"{metric['test']}, p corrected {metric['p_adjusted']}")
         elif metric["judgement"] in ("not enough data", "described"):
             ET.SubElement(test, "skipped", {"message": metric["judgement"]})
     return _document([suite])
+
+
+def _cause(document: Mapping[str, Any]) -> str:
+    departure = document["departure"]
+    return str(document["verdict"] if departure is None else departure["cause"])
 
 
 def _departure(document: Mapping[str, Any]) -> Iterator[str]:
@@ -88,8 +93,9 @@ def _case(suite: ET.Element, name: str, group: str) -> ET.Element:
     return ET.SubElement(suite, "testcase", {"classname": visible(group), "name": visible(name)})
 
 
-def _outcome(test: ET.Element, kind: str, message: str, text: str) -> None:
-    found = ET.SubElement(test, kind, {"message": visible(shortened(message, _TEXT))})
+def _outcome(test: ET.Element, kind: str, why: str, message: str, text: str) -> None:
+    """Add a failure or an error; `why` is its `type`, which readers group by."""
+    found = ET.SubElement(test, kind, {"type": why, "message": visible(shortened(message, _TEXT))})
     found.text = visible(shortened(text, _TEXT), keep_lines=True)
 
 

@@ -6,11 +6,15 @@ its price, while one can still say no.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from otel_agent_replay.gate.verdict import CaseVerdict, GateVerdict, Means, Reason, Role, Trial, reason_of
+from otel_agent_replay.trials.budget import Budget
 from otel_agent_replay.trials.component import component_trial
 from otel_agent_replay.trials.exact import exact_trial
 from otel_agent_replay.trials.forecast import Forecast, forecast
@@ -20,6 +24,7 @@ from otel_agent_replay.trials.rerun import rerun_trial
 from otel_agent_replay.trials.subject import Subject, case_folders, subjects_of
 
 Told = Callable[[str], None]
+_Made = TypeVar("_Made")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,31 +53,69 @@ class Prepared:
 
 
 def prepare(paths: Sequence[Path], options: TrialOptions, work: Path, *, told: Told = lambda _: None) -> Prepared:
-    """Try all cases at and below `paths` as far as that is free; `told` hears a line for each.
+    """Try all cases at and below `paths` as far as that is free; `told` hears a line for each, on this thread.
 
     `work` is a folder for the trials. Raises ConfigurationError where nobody says what to run.
     """
-    rows: list[CaseVerdict | Pending] = []
     folders = case_folders(paths)
-    for number, folder in enumerate(folders, 1):
-        for one in subjects_of(folder, work / f"{number:04d}"):
-            row = one if isinstance(one, CaseVerdict) else _prepared(one, options)
-            rows.append(row)
-            told(f"[{number}/{len(folders)}] {_said(row)}")
+    subjects = [
+        (number, one) for number, folder in enumerate(folders, 1) for one in subjects_of(folder, work / f"{number:04d}")
+    ]
+    rows: list[CaseVerdict | Pending] = []
+    made = _side_by_side(
+        [
+            partial(_prepared, one, options) if isinstance(one, Subject) else partial(_as_it_is, one)
+            for _, one in subjects
+        ],
+        options.parallel,
+    )
+    for (number, _), row in zip(subjects, made, strict=True):
+        rows.append(row)
+        told(f"[{number}/{len(folders)}] {_said(row)}")
     return Prepared(rows)
 
 
 def finish(prepared: Prepared, options: TrialOptions, *, told: Told = lambda _: None) -> GateVerdict:
     """Decide what is pending, live where that is allowed and within the budget; return the verdict."""
+    budget = Budget(options.budget_usd, side_by_side=options.parallel)
+    repeats = options.repeats if options.live else 0
+    jobs = [
+        partial(_live, pending, repeat, options, budget)
+        for pending in prepared.pending
+        for repeat in range(1, repeats + 1)
+    ]
+    made = _side_by_side(jobs, options.parallel)
     rows: list[CaseVerdict] = []
-    spent = 0.0
     for row in prepared.rows:
-        done = row if isinstance(row, CaseVerdict) else _decided(row, options, spent)
-        spent += sum(trial.usd for trial in done.trials)
-        rows.append(done)
-        if isinstance(row, Pending):
-            told(_said(done))
+        if isinstance(row, CaseVerdict):
+            rows.append(row)
+            continue
+        trials = [next(made) for _ in range(repeats)]
+        rows.append(_row(row.subject, _told_once(trials), options) if options.live else _undecided(row, options))
+        told(_said(rows[-1]))
     return GateVerdict(rows, options.min_pass)
+
+
+def _side_by_side(jobs: Sequence[Callable[[], _Made]], parallel: int) -> Iterator[_Made]:
+    """Yield what the jobs give, in their order; at most `parallel` run at a time. What one raises ends them all.
+
+    Each of them waits for a process of its own, so threads are enough here.
+    """
+    if parallel == 1:
+        yield from (job() for job in jobs)
+        return
+    with ThreadPoolExecutor(parallel, thread_name_prefix="gate") as pool:
+        made = [pool.submit(job) for job in jobs]
+        try:
+            for one in made:
+                yield one.result()
+        finally:
+            for one in made:
+                one.cancel()
+
+
+def _as_it_is(row: CaseVerdict) -> CaseVerdict:
+    return row
 
 
 def _prepared(subject: Subject, options: TrialOptions) -> CaseVerdict | Pending:
@@ -89,21 +132,23 @@ def _prepared(subject: Subject, options: TrialOptions) -> CaseVerdict | Pending:
     return _row(subject, [exact], options)
 
 
-def _decided(pending: Pending, options: TrialOptions, spent: float) -> CaseVerdict:
-    subject = pending.subject
-    if not options.live:
-        return _undecided(pending, options)
-    trials: list[Trial] = []
-    for repeat in range(1, options.repeats + 1):
-        left = None if options.budget_usd is None else options.budget_usd - spent - sum(one.usd for one in trials)
-        if left is not None and (pending.each.usd is None or pending.each.usd > left):
-            trials.append(_over_budget(pending, left))
-            break
+def _live(pending: Pending, repeat: int, options: TrialOptions, budget: Budget) -> Trial:
+    with budget.trial(pending.each.usd) as grant:
+        if not grant.fits:
+            return _over_budget(pending, grant.left)
         if options.mode is Mode.RERUN:
-            trials.append(rerun_trial(subject, repeat, options, usd=left))
+            trial = rerun_trial(pending.subject, repeat, options, usd=grant.usd)
         else:
-            trials.append(live_trial(subject, pending.at, repeat, options))
-    return _row(subject, trials, options)
+            trial = live_trial(pending.subject, pending.at, repeat, options, usd=grant.usd)
+        grant.used = trial.usd
+        return trial
+
+
+def _told_once(trials: Sequence[Trial]) -> list[Trial]:
+    """Return the trials with the first alone of those that never began for want of money."""
+    never = [one for one in trials if one.reason is Reason.OVER_BUDGET and (one.means is Means.EXACT or not one.run)]
+    begun = [one for one in trials if one not in never]
+    return [*begun, *never[:1]]
 
 
 def _undecided(pending: Pending, options: TrialOptions) -> CaseVerdict:

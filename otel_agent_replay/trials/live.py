@@ -13,7 +13,7 @@ from pathlib import Path
 from otel_agent_replay import semconv
 from otel_agent_replay.casebook.queries import rows_of
 from otel_agent_replay.compare import compare
-from otel_agent_replay.errors import AgentReplayError, ConfigurationError
+from otel_agent_replay.errors import AgentReplayError, ConfigurationError, SpendingLimit
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.gate import check
 from otel_agent_replay.gate.decision import part_of_run, whole_run
@@ -25,6 +25,7 @@ from otel_agent_replay.replay.continued_report import ContinuedReport, Continued
 from otel_agent_replay.replay.enclosed import Enclosure
 from otel_agent_replay.replay.fork import ForkPlan, model_endpoints
 from otel_agent_replay.replay.launch_continued import entry_command, fork_command
+from otel_agent_replay.replay.spending import Spending
 from otel_agent_replay.trials.exact import entry_of, loaded, redaction_at
 from otel_agent_replay.trials.options import TrialOptions
 from otel_agent_replay.trials.subject import Subject
@@ -33,10 +34,10 @@ from otel_agent_replay.trials.words import first_line, with_last_words
 _OVER = (ContinuedStatus.FINISHED, ContinuedStatus.FAILED)
 
 
-def live_trial(subject: Subject, at: int, repeat: int, options: TrialOptions) -> Trial:
+def live_trial(subject: Subject, at: int, repeat: int, options: TrialOptions, *, usd: float | None = None) -> Trial:
     """Go on live with a subject from step `at`; `repeat` (from 1) numbers the trials of one subject.
 
-    `subject.recorded` must be there. Money is spent here.
+    `subject.recorded` must be there. Money is spent here: at most `usd` (None: no limit) before its last model call.
     """
     recorded = subject.recorded
     if recorded is None:
@@ -55,7 +56,8 @@ def live_trial(subject: Subject, at: int, repeat: int, options: TrialOptions) ->
         redaction=redaction_at(subject.lake),
         output=output,
     )
-    plan = ForkPlan(at, options.edits, seed=f"gate {repeat}", jumps=False)
+    spending, price = Spending(usd=usd), options.candidate.price
+    plan = ForkPlan(at, options.edits, seed=f"gate {repeat}", jumps=False, spending=spending, price=price)
     try:
         report = fork_command(recorded.run, argv, plan, enclosure=enclosure, max_steps=options.max_steps)
     except ConfigurationError:
@@ -85,7 +87,8 @@ def _judged(
     if report.status in _OVER:
         reason, detail = whole_run(subject.case, recorded, came, results)
     else:
-        reason, detail = part_of_run(results, Reason.STOPPED, first_line(report.reason))
+        stopped = Reason.OVER_BUDGET if report.code == SpendingLimit.code else Reason.STOPPED
+        reason, detail = part_of_run(results, stopped, first_line(report.reason))
     own = [one for one in fork.spans if one.node is not None and one.node.run_id == fork.run.run_id]
     usd = spent_usd(own, options.candidate.price)
     return Trial(Means.LIVE, reason, detail, results, came.run.run_id.hex(), lake, at, compare(recorded, came), usd=usd)

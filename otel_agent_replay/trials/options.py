@@ -30,7 +30,8 @@ class TrialOptions:
 
     `entry` (pkg.mod:func) or `command` is what is started; without either each case names its own entry. With `live`
     models may be asked; `candidate` and `edits` change those requests. `repeats` counts live trials of a case, of which
-    the share `min_pass` (0 to 1) must pass. `budget_usd` is for all live trials together (None: no limit). The rest is
+    the share `min_pass` (0 to 1) must pass. `budget_usd` is for all live trials together (None: no limit),
+    held while they spend. `parallel` trials run side by side, each in a process of its own. The rest is
     as replays take it: `timeout_s` a trial, `limits`, endpoints and folders that are open, variables of its own
     (`identity`), and the `environment` beneath them (None: ours).
     """
@@ -44,6 +45,7 @@ class TrialOptions:
     repeats: int = 1
     min_pass: float = 0.95
     budget_usd: float | None = None
+    parallel: int = 1
     max_steps: int = 0
     timeout_s: float | None = None
     isolate: bool = False
@@ -66,5 +68,7 @@ class TrialOptions:
             )
         if not 0 < self.min_pass <= 1:
             raise ConfigurationError(f"--min-pass is a share above 0 and up to 1, not {self.min_pass}")
+        if self.parallel < 1:
+            raise ConfigurationError(f"--parallel is 1 or more, not {self.parallel}")
         if self.repeats < 1:
             raise ConfigurationError(f"--repeats is 1 or more, not {self.repeats}")

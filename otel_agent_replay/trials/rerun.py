@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from otel_agent_replay.casebook.queries import rows_of
 from otel_agent_replay.compare import compare
-from otel_agent_replay.errors import AgentReplayError, ConfigurationError
+from otel_agent_replay.errors import AgentReplayError, ConfigurationError, SpendingLimit
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.gate import check
 from otel_agent_replay.gate.decision import part_of_run, whole_run
@@ -15,8 +15,9 @@ from otel_agent_replay.replay.enclosed import Enclosure
 from otel_agent_replay.replay.fork import model_endpoints
 from otel_agent_replay.replay.launch_continued import entry_command
 from otel_agent_replay.replay.rerun.launch import endpoint_of, rerun_command
-from otel_agent_replay.replay.rerun.plan import BASELINE, CANDIDATE, RerunPlan, Spending
+from otel_agent_replay.replay.rerun.plan import BASELINE, CANDIDATE, RerunPlan
 from otel_agent_replay.replay.rerun.report import RerunStatus
+from otel_agent_replay.replay.spending import Spending
 from otel_agent_replay.trials.exact import entry_of, loaded, redaction_at
 from otel_agent_replay.trials.live import spent_usd
 from otel_agent_replay.trials.options import TrialOptions
@@ -79,7 +80,8 @@ def rerun_trial(subject: Subject, repeat: int, options: TrialOptions, *, usd: fl
     if report.status in _OVER:
         reason, detail = whole_run(subject.case, recorded, came, results)
     else:
-        reason, detail = part_of_run(results, Reason.STOPPED, first_line(report.reason))
+        stopped = Reason.OVER_BUDGET if report.code == SpendingLimit.code else Reason.STOPPED
+        reason, detail = part_of_run(results, stopped, first_line(report.reason))
     usd_spent = spent_usd(came.spans, candidate.price)
     made = Trial(Means.RERUN, reason, detail, results, came.run.run_id.hex(), into, None, None, usd=usd_spent)
     return replace(made, comparison=compare(recorded, came))

@@ -12,8 +12,10 @@ import pytest
 import yaml
 
 from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.report.html_page import read_data
 from tests.support.agents import ROOT
-from tests.support.gated_cases import CALM, CRASHING, MODULE, NEVER, PROMPTED, SOURCE, Model, Shop, cli, shown
+from tests.support.gated_cases import CALM, CHATTY, CRASHING, MODULE, NEVER, PROMPTED, SOURCE, Model, Shop, cli, shown
+from tests.support.junit_schema import problems_of_junit
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +134,41 @@ def test_the_budget_ends_before_it_is_overdrawn(shop, model):
     assert shown(document) == {"lost-order": ("passed", "held"), "paid-order": ("unknown", "over_budget")}
     assert document["exit_code"] == 125
     assert len(model.asked) == 1
+
+
+@pytest.mark.parametrize("mode", ["auto", "rerun"])
+def test_the_budget_ends_a_trial_that_spends_more_than_forecast(shop, model, mode):
+    """A forecast is no promise: a trial asks nothing more once its share is spent, and its case is not decided."""
+    shutil.rmtree(shop.cases / "paid-order")
+    shop.code(CHATTY)
+    document = shop.verdict("--mode", mode, "--candidate", "model=new,price=1/2", "--budget", "0.003")
+    assert shown(document) == {"lost-order": ("unknown", "over_budget")}, document
+    assert "spent" in document["cases"][0]["detail"]
+    assert len(model.asked) == 3  # the third goes over, the fourth is not asked
+    assert document["spent_usd"] == pytest.approx(3 * 0.0012)
+
+
+def test_trials_side_by_side_keep_their_order(shop, model):
+    """With --parallel the cases stand in their order, each with all its trials, and what was spent adds up."""
+    shop.code(PROMPTED)
+    live = ("--candidate", "model=new,price=1/2", "--budget", "1", "--repeats", "2")
+    beside = shop.verdict(*live, "--parallel", "4")
+    assert list(shown(beside).items()) == [("lost-order", ("passed", "held")), ("paid-order", ("passed", "held"))]
+    assert [row["trials_made"] for row in beside["cases"]] == [2, 2]
+    assert beside["spent_usd"] == pytest.approx(4 * 0.0012)
+
+
+def test_side_by_side_the_budget_holds_for_all_together(shop, model):
+    """Trials beside each other take shares of one budget; what does not fit is not begun, and is told once."""
+    shop.code(PROMPTED)
+    document = shop.verdict(
+        "--candidate", "model=new,price=1/2", "--budget", "0.003", "--repeats", "4", "--parallel", "4"
+    )
+    assert document["exit_code"] == 125
+    assert len(model.asked) == 2  # 0.0012 each
+    assert document["spent_usd"] == pytest.approx(2 * 0.0012)
+    reasons = [one["reason"] for row in document["cases"] for one in row["trials"]]
+    assert sorted(reasons) == ["held", "held", "over_budget", "over_budget"], reasons
 
 
 @pytest.mark.soak
@@ -310,8 +347,27 @@ def test_reports_for_machines_and_pull_requests(shop, tmp_path):
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
     failure = suite.find("testcase[@name='lost-order']/failure")
     assert failure.get("type") == "broken" and "must_not_call refund" in failure.text
+    assert problems_of_junit((tmp_path / "gate.xml").read_text()) == []
     page = (tmp_path / "gate.md").read_text()
     assert page.startswith("## ❌ May not ship") and "lost\\-order" not in page.split("<code>")[0]
+
+
+def test_one_html_file_holds_the_verdict_and_every_diff(shop, tmp_path):
+    """--html writes a page that needs no network: cases, what is broken and why, and each case's aligned diff."""
+    shop.code(NEVER)
+    told = shop.gate("--html", tmp_path / "gate.html")
+    page = (tmp_path / "gate.html").read_text()
+    data = read_data(page)
+    assert told.stdout.strip().splitlines()[-1] in page
+    assert [(one["key"], one["verdict"], one["pair"]) for one in data["cases"]] == [
+        ("lost-order", "passed", "lost-order"),
+        ("paid-order", "failed", "paid-order"),
+    ]
+    assert "only in A" in str(data["pairs"]["paid-order"]["details"])
+    assert "must_call refund" in page and "broken, and was not before" in page
+    assert "mended" in page
+    again = shop.gate("--html", tmp_path / "nowhere" / "gate.html")
+    assert again.exit_code == 2 and "name a file in a folder that is there" in again.stderr
 
 
 def test_case_folders_are_never_written(shop):

@@ -54,6 +54,14 @@ CALM = SOURCE.replace('if said == "refund":', 'if said == "refund" and found["st
 PROMPTED = SOURCE.replace("You are the shop.", "You are the careful shop.")
 """The fix that needs the model: another prompt, so that the run departs at its model step."""
 
+CHATTY = PROMPTED.replace(
+    '    if said == "refund":',
+    """    for number in range(6):
+        ask(f"{order}, once more: {number}")
+    if said == "refund":""",
+)
+"""A fix that asks the model seven times where the recording asked once."""
+
 NEVER = SOURCE.replace('if said == "refund":', 'if said == "":')
 """The fix that is too much: no refund for anybody."""
 

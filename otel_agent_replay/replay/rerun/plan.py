@@ -12,6 +12,7 @@ from typing import Any
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.protocols.request_edits import RequestEdits
 from otel_agent_replay.replay.ask.candidate import Candidate as Asked
+from otel_agent_replay.replay.spending import Spending
 
 OBSERVED, BASELINE, CANDIDATE = "observed", "baseline", "candidate"
 """The lanes: production as it was recorded, the same version once more, the new one."""
@@ -52,14 +53,6 @@ class Candidate:
         """Return what it is, one `name=value` each; of the key only that there is one."""
         shown = {"model": self.model, "base_url": self.base_url}
         return [f"{name}={value}" for name, value in shown.items() if value] + (["key"] if self.key else [])
-
-
-@dataclass(frozen=True, slots=True)
-class Spending:
-    """What one re-run may use: `tokens` and `usd` of its model calls; None: as much as it wants."""
-
-    tokens: int | None = None
-    usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,11 @@ from otel_agent_replay.model import AnswerSource, AttributeValue, Kind, Outcome,
 from otel_agent_replay.replay.fork import LONGEST_SLEEP_S
 from otel_agent_replay.replay.rerun.answers import PoolAnswers, TapeAnswers, latest_moment
 from otel_agent_replay.replay.rerun.drift import DriftCheck
-from otel_agent_replay.replay.rerun.model_requests import Meter, ModelRequests
+from otel_agent_replay.replay.rerun.model_requests import ModelRequests
 from otel_agent_replay.replay.rerun.plan import EVERYTHING, RerunPlan
 from otel_agent_replay.replay.rerun.user_turns import GivenTurns, Simulator
 from otel_agent_replay.replay.seeded import SeededReads
+from otel_agent_replay.replay.spending import Meter
 from otel_agent_replay.replay.virtual_clock import VirtualClock
 
 _S = AnswerSource
