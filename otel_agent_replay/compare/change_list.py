@@ -5,7 +5,6 @@ Splits what counts (added, removed, changed, moved) from what does not (order am
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -21,6 +20,7 @@ from otel_agent_replay.compare.changes import (
     TimingOnly,
     reference,
 )
+from otel_agent_replay.compare.concurrency import SwappedSiblings
 from otel_agent_replay.compare.node_changes import PairComparer
 from otel_agent_replay.compare.timeline import Timeline
 from otel_agent_replay.compare.tree import ROOT, Tree
@@ -86,6 +86,7 @@ def list_changes(sides: Sides, comparer: PairComparer, *, a_first: bool) -> Chan
     placed: list[tuple[tuple[int, int, bool, int], Placed]] = []
     reordered: list[Reordered] = []
     timing: list[TimingOnly] = []
+    swapped = _Swapped(sides)
     for pair in sides.alignment.pairs:
         fields = _fields(sides, pair, comparer)
         is_elsewhere = pair.rule in (Rule.MOVED, Rule.REORDERED)
@@ -99,7 +100,7 @@ def list_changes(sides: Sides, comparer: PairComparer, *, a_first: bool) -> Chan
         if fields:
             moment = begin if any(change.field.is_request for change in fields) else _end(sides, pair)
             placed.append(((moment, 1, False, tie), Placed(Changed(a, b, fields, pair.rule), moment)))
-        if pair.rule is Rule.REORDERED and _concurrent(sides, pair):
+        if pair.rule is Rule.REORDERED and swapped.ran_beside(pair):
             reordered.append(Reordered(a, b))
         elif is_elsewhere:
             placed.append(((begin, 2, False, tie), Placed(Moved(a, b), begin)))
@@ -157,49 +158,23 @@ def _fold(tree: Tree, open_nodes: set[int]) -> tuple[list[int], dict[int, int], 
     return tops, below, wrapping
 
 
-def _concurrent(sides: Sides, pair: Pair) -> bool:
-    """Whether the pair ran beside every sibling that it changed places with, in one of the runs.
+class _Swapped:
+    """Tells which reordered pairs ran beside those that they changed places with, the pairs under a parent at once."""
 
-    Two that ran at the same time did; so did two of different threads of control below a parent whose threads ran at
-    the same time, even where these two happened not to.
-    """
-    parent_a, parent_b = sides.tree_a.nodes[pair.a].parent, sides.tree_b.nodes[pair.b].parent
-    parallel: bool | None = None
-    for index in sides.tree_a.nodes[parent_a].children:
-        other = sides.to_b.get(index)
-        if other is None or other == pair or sides.tree_b.nodes[other.b].parent != parent_b:
-            continue
-        crossed = (index - pair.a) * (other.b - pair.b) < 0
-        if not crossed or sides.time_a.overlap(pair.a, index) or sides.time_b.overlap(pair.b, other.b):
-            continue
-        if not (_apart(sides.tree_a, pair.a, index) or _apart(sides.tree_b, pair.b, other.b)):
-            return False
-        if parallel is None:
-            ends = ((sides.tree_a, sides.time_a, parent_a), (sides.tree_b, sides.time_b, parent_b))
-            parallel = any(_is_parallel(tree, time, parent) for tree, time, parent in ends)
-        if not parallel:
-            return False
-    return True
+    def __init__(self, sides: Sides) -> None:
+        self._sides = sides
+        self._siblings: dict[tuple[int, int], SwappedSiblings] = {}
 
-
-def _apart(tree: Tree, one: int, other: int) -> bool:
-    """Whether two nodes were in different threads of control, neither of which started the other."""
-    first, second = tree.nodes[one].node, tree.nodes[other].node
-    if first is None or second is None or not first.strand or not second.strand:
-        return False
-    ways = (f"{first.strand}.", f"{second.strand}.")
-    return not (ways[0].startswith(ways[1]) or ways[1].startswith(ways[0]))
-
-
-def _is_parallel(tree: Tree, time: Timeline, parent: int) -> bool:
-    """Whether any two children in different threads of control ran at the same time."""
-    latest, latest_end = -1, -math.inf
-    for index in tree.nodes[parent].children:
-        if time.begin(index) < latest_end and _apart(tree, latest, index):
-            return True
-        if time.end(index) > latest_end:
-            latest, latest_end = index, time.end(index)
-    return False
+    def ran_beside(self, pair: Pair) -> bool:
+        sides = self._sides
+        parents = sides.tree_a.nodes[pair.a].parent, sides.tree_b.nodes[pair.b].parent
+        siblings = self._siblings.get(parents)
+        if siblings is None:
+            found = (sides.to_b.get(child) for child in sides.tree_a.nodes[parents[0]].children)
+            pairs = [one for one in found if one is not None and sides.tree_b.nodes[one.b].parent == parents[1]]
+            ends = (sides.tree_a, sides.time_a), (sides.tree_b, sides.time_b)
+            siblings = self._siblings[parents] = SwappedSiblings(*ends, pairs)
+        return siblings.ran_beside(pair)
 
 
 def _timing(sides: Sides, pair: Pair) -> list[TimingOnly]:

@@ -1,8 +1,10 @@
 """Comparing grows with the runs, not with their square: work and memory at a small size, never seconds."""
 
 import tracemalloc
+from collections import Counter
 
 from otel_agent_replay.compare import compare
+from otel_agent_replay.compare.timeline import Timeline
 from otel_agent_replay.compare.tree_alignment import Rule
 from otel_agent_replay.testing.builders import run
 
@@ -31,6 +33,30 @@ def test_memory_grows_with_the_spans():
     small, large = peak_of(500), peak_of(2000)
     assert large < 6 * small
     assert large / 4000 < KILOBYTES_A_SPAN * 1024
+
+
+def looks_at_times(count, monkeypatch):
+    """Compare siblings that ran side by side, every two neighbours swapped; return how often a time was looked at."""
+
+    def swapped(numbers, seed):
+        builder = run("agent", seed=seed)
+        builder.together(lambda same: [same.tool(f"tool_{n}", n, n) for n in numbers])
+        return builder.build()
+
+    looks = Counter()
+    for name in ("begin", "end"):
+        asked = getattr(Timeline, name)
+        monkeypatch.setattr(Timeline, name, lambda self, index, asked=asked: looks.update("x") or asked(self, index))
+    pairs = [(n + 1, n) for n in range(0, count, 2)]
+    comparison = compare(swapped(range(count), 1), swapped([n for pair in pairs for n in pair], 2))
+    assert len(comparison.reordered) == count // 2
+    return looks["x"]
+
+
+def test_swapped_siblings_are_not_held_against_each_other(monkeypatch):
+    """Four times the siblings that changed places are about four times the work, not sixteen times."""
+    small = looks_at_times(50, monkeypatch)
+    assert looks_at_times(200, monkeypatch) < 6 * small
 
 
 def test_long_lists_of_strangers_stay_within_the_budget(monkeypatch):
