@@ -55,6 +55,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "collector": LazyCommand("collector", "Receive OTLP from any service, and keep it as runs."),
     "seal": LazyCommand("seal", "Move closed journal segments into the lake."),
     "compact": LazyCommand("compact", "Merge the lake's small files, while it is in use."),
+    "stats": LazyCommand("stats", "Show what the lake takes, and what of it is shared."),
     "demo": LazyCommand("demo", "Replay the recording that comes with the package."),
     "doctor": LazyCommand("doctor", "Show settings, lake health and what of this installation is covered."),
 }
