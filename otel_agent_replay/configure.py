@@ -29,6 +29,7 @@ from otel_agent_replay.capture.tracing import Tracing, exporter_traffic
 from otel_agent_replay.errors import AgentReplayError, ConfigurationError
 from otel_agent_replay.export.journal import Journal
 from otel_agent_replay.export.on_demand import on_demand_sealer
+from otel_agent_replay.export.outgoing import journal_root
 from otel_agent_replay.export.rules_file import redaction_of
 from otel_agent_replay.model import CaptureLevel, CoverageEntry
 from otel_agent_replay.payload.redaction import Redaction
@@ -51,7 +52,7 @@ class Runtime:
         self.settings = settings
         self._sealer = on_demand_sealer(settings)
         self.journal = Journal(
-            settings.lake,
+            journal_root(settings),
             header_fields={"recorder_version": _own_version(), "service": _service_name()},
             segment_bytes=settings.segment_mb << 20,
             lock_timeout_s=settings.lock_timeout_ms / 1000,

@@ -117,9 +117,23 @@ class CodecError(AgentReplayError):
 
 
 class ExportRefused(AgentReplayError):
-    """An OTLP endpoint did not take spans; the message says what it answered. What was sent before it has."""
+    """An OTLP endpoint did not take spans; the message says what it answered. What was sent before it has.
+
+    `may_try_again` tells that it may take them another time.
+    """
 
     code = "export_refused"
+
+    def __init__(self, message: str, *, may_try_again: bool = False) -> None:
+        self.may_try_again = may_try_again
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_rebuild_refusal, (str(self), self.may_try_again))
+
+
+def _rebuild_refusal(message: str, may_try_again: bool) -> ExportRefused:
+    return ExportRefused(message, may_try_again=may_try_again)
 
 
 class CannotJudge(AgentReplayError):

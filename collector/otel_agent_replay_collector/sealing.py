@@ -222,10 +222,10 @@ def sealer_lock(lake: Path) -> Iterator[bool]:
         os.close(fd)
 
 
-def seal_requests(lake: Path) -> SealedRequests | None:
-    """Land everything that was accepted for a lake, complete or not; None when a sealer is at work, or there is none.
+def seal_requests(lake: Path, *, all_of_them: bool) -> SealedRequests | None:
+    """Land what was accepted for a lake, complete or not (`all_of_them`); None: nothing was, or a sealer is at work.
 
-    Raises OSError when the lake cannot be written.
+    Raises OSError when the lake cannot be written, ConfigurationError.
     """
     if not requests_folder(lake).is_dir():
         return None
@@ -234,7 +234,7 @@ def seal_requests(lake: Path) -> SealedRequests | None:
         if not held:
             return None
         sealer = RequestSealer(options)
-        sealer.seal(all_of_them=True)
+        sealer.seal(all_of_them=all_of_them)
         return sealer.done
 
 

@@ -23,7 +23,7 @@ Exit codes: 0 nothing is wrong, 1 something is.
 Example:
   agent-replay doctor --json
 """
-_SECRET = frozenset({"hash_key"})
+_SECRET = frozenset({"hash_key", "otlp_headers"})
 _ABSENT = "not installed"
 
 

@@ -15,6 +15,7 @@ import click
 from otel_agent_replay.cli.lake_option import lake_option
 from otel_agent_replay.cli.output import emit, remark
 from otel_agent_replay.cli.reading import open_lake
+from otel_agent_replay.settings import Settings
 
 _EPILOG = """\b
 Example:
@@ -38,6 +39,10 @@ def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, .
         status = subprocess.call(list(command), env=environment)
     except OSError as error:
         raise click.UsageError(f"cannot run {command[0]!r}: {error.strerror}") from error
+    settings = Settings.load({"lake": lake})
+    if settings.export == "otlp":
+        _send(settings)
+        sys.exit(status if status >= 0 else 128 - status)
     recorded = open_lake(lake).runs(since_ns=started_ns)
     if not recorded and not as_json:
         remark("no run was recorded: is it Python, and does it use the interpreter that has otel-agent-replay?")
@@ -58,6 +63,17 @@ def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, .
         stream=sys.stdout if as_json else sys.stderr,
     )
     sys.exit(status if status >= 0 else 128 - status)
+
+
+def _send(settings: Settings) -> None:
+    from otel_agent_replay.export.otlp_sender import send_outgoing
+
+    try:
+        report = send_outgoing(settings)
+    except OSError as error:
+        remark(f"note: the runs were not taken and wait in {settings.lake}; `agent-replay seal` sends them: {error}")
+    else:
+        remark(f"sent {report.runs} runs, {report.spans} spans")
 
 
 def recording_environment(environment: Mapping[str, str] | None, lake: Path, capture: str | None) -> dict[str, str]:

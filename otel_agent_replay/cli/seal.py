@@ -14,8 +14,11 @@ from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit_json, remark
 from otel_agent_replay.cli.reading import tell_sealing
 from otel_agent_replay.errors import AgentReplayError
+from otel_agent_replay.settings import Settings
 
 if TYPE_CHECKING:
+    from otel_agent_replay_collector.sealing import SealedRequests
+
     from otel_agent_replay.export.sealer import SealReport
 
 _EPILOG = """\b
@@ -34,7 +37,10 @@ Example:
 @click.option("--interval", type=click.FloatRange(min=0.1), default=5.0, show_default=True, help="Seconds between.")
 @json_option
 def seal(lake: Path, watch: bool, interval: float, as_json: bool) -> int:
-    """Seal closed journal segments. With --watch ended runs of segments still written are sealed, too.
+    """Seal closed journal segments, and what a collector has received. With --watch also runs that have ended.
+
+    Runs that are to be sent (AGENT_REPLAY_EXPORT=otlp) are sent. With --watch what was received waits for its trace to
+    be complete.
 
     --watch says a line for each round that did something (with --json one document a line), and of what goes wrong
     only what is new.
@@ -60,29 +66,48 @@ class _Rounds:
         self._told: object = None  # what went wrong in the last round
 
     def seal(self) -> bool:
-        """Seal and tell. Returns whether something failed."""
+        """Seal, send and tell. Returns whether something failed."""
         from otel_agent_replay.export.sealer import seal as seal_lake
 
         try:
             report = seal_lake(self._lake, only_closed=not self._watch)
+            received, sent = self._received(), self._sent()
         except (OSError, AgentReplayError) as error:
             if self._is_new(str(error)):
                 remark(f"error[seal]: {self._lake} could not be sealed: {error}")
             return True
         wrong = (report.failed, report.unreadable, report.busy)
         is_new = self._is_new(wrong)
-        if is_new or report.runs or report.spans or report.segments_removed or not self._watch:
-            self._tell(report, wrong=is_new)
-        return bool(report.failed)
+        if is_new or _did_something(report, received, sent) or not self._watch:
+            self._tell(report, received, sent, wrong=is_new)
+        return bool(report.failed or (sent and sent.failed))
+
+    def _received(self) -> SealedRequests | None:
+        """Land what a collector has received."""
+        from otel_agent_replay_collector.sealing import seal_requests
+
+        return seal_requests(self._lake, all_of_them=not self._watch)
+
+    def _sent(self) -> SealReport | None:
+        """Send what is to be sent, where runs are."""
+        settings = Settings.load({"lake": self._lake})
+        if settings.export != "otlp":
+            return None
+        from otel_agent_replay.export.otlp_sender import send_outgoing
+
+        return send_outgoing(settings, only_closed=not self._watch)
 
     def _is_new(self, wrong: object) -> bool:
         is_new, self._told = wrong != self._told, wrong
         return is_new
 
-    def _tell(self, report: SealReport, *, wrong: bool) -> None:
+    def _tell(
+        self, report: SealReport, received: SealedRequests | None, sent: SealReport | None, *, wrong: bool
+    ) -> None:
         if self._as_json:
             document = {"schema": "agent-replay/seal", "schema_version": 1, **asdict(report)}
-            emit_json(document, on_one_line=self._watch)
+            more = {name: asdict(done) for name, done in (("received", received), ("sent", sent)) if done is not None}
+            emit_json({**document, **more}, on_one_line=self._watch)
             return
         if wrong:
             tell_sealing(report, verbose=False)
@@ -90,3 +115,13 @@ class _Rounds:
             f"sealed {report.runs} runs, {report.spans} spans; {report.segments_removed} segments removed, "
             f"{report.open_segments} still written"
         )
+        if received is not None:
+            click.echo(f"of what was received: {received.runs} runs, {received.spans} spans")
+        if sent is not None:
+            click.echo(f"sent {sent.runs} runs, {sent.spans} spans")
+
+
+def _did_something(report: SealReport, received: SealedRequests | None, sent: SealReport | None) -> bool:
+    sealed = [report] if sent is None else [report, sent]
+    landed = received is not None and bool(received.spans or received.segments_removed)
+    return landed or any(done.runs or done.spans or done.segments_removed for done in sealed)

@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from otel_agent_replay import semconv
 from otel_agent_replay.export.journal import Journal
 from otel_agent_replay.export.on_demand import on_demand_sealer
+from otel_agent_replay.export.outgoing import journal_root
 from otel_agent_replay.export.processor import kept_spans
 from otel_agent_replay.export.readable_span import foreign_record, resource_bytes
 from otel_agent_replay.export.rules_file import redaction_of
@@ -46,7 +47,7 @@ class LakeSpanExporter(SpanExporter):
         self._redaction = redaction_of(settings)
         self._sealer = on_demand_sealer(settings)
         self._journal = Journal(
-            settings.lake,
+            journal_root(settings),
             segment_bytes=settings.segment_mb << 20,
             lock_timeout_s=settings.lock_timeout_ms / 1000,
             fsync=settings.fsync,

@@ -12,8 +12,10 @@ import os
 import time
 import weakref
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from otel_agent_replay.export.outgoing import outgoing_folder
 from otel_agent_replay.settings import Settings
 
 ENOUGH_BYTES = 8 << 20
@@ -121,9 +123,22 @@ class OnDemandSealer:
 
 
 def on_demand_sealer(settings: Settings) -> OnDemandSealer | None:
-    """Return what starts sealers in this process, or None where none may be started: in a replay, or by option."""
-    may = settings.mode == "record" and settings.seal == "on_demand"
-    return OnDemandSealer(settings.lake) if may else None
+    """Return what starts sealers in this process, or None where none may be started: in a replay, or by option.
+
+    Where runs are sent instead, what it starts is their sender.
+    """
+    if settings.mode != "record" or settings.seal != "on_demand":
+        return None
+    if settings.export == "lake":
+        return OnDemandSealer(settings.lake)
+    return OnDemandSealer(outgoing_folder(settings), spawn=partial(_spawn_sender, settings))
+
+
+def _spawn_sender(settings: Settings, outgoing: Path) -> None:
+    from otel_agent_replay.export.outgoing import sender_environment
+    from otel_agent_replay.export.sealer import spawn_sealer
+
+    spawn_sealer(outgoing, "otlp_sender", sender_environment(settings))
 
 
 _sealers: weakref.WeakSet[OnDemandSealer] = weakref.WeakSet()

@@ -24,14 +24,14 @@ _PATH = "/v1/traces"
 class OtlpHttpSender:
     """Sends to `endpoint`: a base URL, to which `/v1/traces` is added, or one that ends in it.
 
-    `headers` go with every request. `wait` sleeps (tests give their own).
+    `headers` go with every request, `session` holds keys of TLS. `wait` sleeps (tests give their own).
     """
 
     endpoint: str
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 30.0
     wait: Callable[[float], None] = time.sleep
-    _session: requests.Session = field(default_factory=requests.Session)
+    session: requests.Session = field(default_factory=requests.Session)
 
     @property
     def url(self) -> str:
@@ -48,7 +48,7 @@ class OtlpHttpSender:
         for _ in range(_TRIES):
             asked_s = 0.0
             try:
-                answer = self._session.post(self.url, data=body, headers=headers, timeout=self.timeout_s)
+                answer = self.session.post(self.url, data=body, headers=headers, timeout=self.timeout_s)
             except requests.RequestException as error:
                 why = str(error)
             else:
@@ -61,7 +61,7 @@ class OtlpHttpSender:
                 asked_s = _seconds(answer.headers.get("Retry-After", ""))
             self.wait(min(max(pause, asked_s), _LONGEST_WAIT_S))
             pause *= 2
-        raise ExportRefused(f"{self.url} did not take the spans, {_TRIES} times asked: {why}")
+        raise ExportRefused(f"{self.url} did not take the spans, {_TRIES} times asked: {why}", may_try_again=True)
 
     def _look_at(self, answer: requests.Response) -> None:
         try:

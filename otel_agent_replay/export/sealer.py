@@ -21,6 +21,7 @@ from pathlib import Path
 
 from otel_agent_replay.errors import RunNotFound
 from otel_agent_replay.export.assemble import recorded_run
+from otel_agent_replay.export.destination import Destination, LakeDestination
 from otel_agent_replay.export.left_out_states import without_left_out_states
 from otel_agent_replay.export.leftovers import leftovers
 from otel_agent_replay.export.record_index import RecordIndex, RunIndex, RunKey, Torn
@@ -57,8 +58,12 @@ class SealReport:
     busy: bool = False
 
 
-def seal(lake: Path, *, only_closed: bool = True, wait_s: float = 30.0) -> SealReport:
+def seal(
+    lake: Path, *, only_closed: bool = True, wait_s: float = 30.0, destination: Destination | None = None
+) -> SealReport:
     """Seal a lake's journal. Returns what was done; a lake without a journal is sealed already.
+
+    `destination` is where runs go (None: into this lake's files).
 
     Waits up to `wait_s` seconds for another sealer. With `only_closed` False, runs that have ended are published out of
     segments that are still written, too. Raises OSError when the lake cannot be written, DamagedRecording.
@@ -69,25 +74,26 @@ def seal(lake: Path, *, only_closed: bool = True, wait_s: float = 30.0) -> SealR
     with seal_lock(lake, wait_s) as held:
         if not held:
             return SealReport(busy=True)
-        return _Sealing(lake).seal(only_closed=only_closed)
+        return _Sealing(lake, destination or LakeDestination(lake)).seal(only_closed=only_closed)
 
 
-def spawn_sealer(lake: Path) -> None:
+def spawn_sealer(lake: Path, module: str = "sealer", environment: Mapping[str, str] | None = None) -> None:
     """Start a sealer that outlives this process and is no child of it. Raises OSError when none can be started.
 
-    It inherits no descriptor, records nothing, and is told nothing of the tracing of this process.
+    It inherits no descriptor, records nothing, and is told nothing of the tracing of this process but for
+    `environment`. `module` of this package does the work.
     """
     lake = Path(lake).absolute()
     # The shell ends at once and is waited for: no zombie, no child that the host's own wait() could come upon.
     command = 'nice -n 10 "$@" >/dev/null 2>&1 </dev/null &'
-    sealer = [_python(), "-m", "otel_agent_replay.export.sealer", str(lake)]
+    sealer = [_python(), "-m", f"otel_agent_replay.export.{module}", str(lake)]
     ended = subprocess.run(
         ["/bin/sh", "-c", command, "sh", *sealer],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         start_new_session=True,
-        env=_environment(),
+        env={**_environment(), **(environment or {})},
         cwd=lake,  # `-m` looks there first: not where the host's own modules lie
         check=False,
     )
@@ -144,8 +150,9 @@ def _try_lock(fd: int) -> bool:
 class _Sealing:
     """One sealing, under the seal lock."""
 
-    def __init__(self, lake: Path) -> None:
+    def __init__(self, lake: Path, destination: Destination) -> None:
         self._lake = lake
+        self._destination = destination
         self._state = SealState.load(lake)
         self._report = SealReport()
         self._origins: dict[bytes, RecordedRun | None] = {}
@@ -201,13 +208,11 @@ class _Sealing:
             self._do(Step(REMOVE, step.segments, damaged=tuple(sorted(damaged.intersection(step.segments)))), index)
 
     def _publish(self, step: Step, index: RecordIndex) -> None:
-        from otel_agent_replay.lake.writer import write_runs
-
         keys = [(RunKey.from_text(text), number) for text, number in step.runs]
         made = [(key, self._assembled(index, key, number)) for key, number in keys]
         runs = {key: recorded for key, recorded in made if recorded is not None}
         if runs:
-            write_runs(self._lake, list(runs.values()), segments=step.segments)
+            self._destination.publish(list(runs.values()), step.segments, ())
         for key, recorded in runs.items():
             self._count(recorded)
             self._note(index, key)
@@ -230,12 +235,10 @@ class _Sealing:
         return self._origins[run_id]
 
     def _publish_rest(self, step: Step, index: RecordIndex) -> None:
-        from otel_agent_replay.lake.writer import write_runs
-
         numbers = {number for number, data in enumerate(index.segments) if data.segment.id in step.segments}
         rest = leftovers(index, self._state.published, numbers)
         if rest.traces or rest.losses:
-            write_runs(self._lake, rest.traces, segments=step.segments, losses=rest.losses)
+            self._destination.publish(rest.traces, step.segments, rest.losses)
         self._report.spans += sum(len(trace.spans) for trace in rest.traces)
         self._report.losses += len(rest.losses)
 
@@ -256,16 +259,14 @@ class _Sealing:
     # --- what to do ---
 
     def _publish_runs(self, index: RecordIndex, alive: set[str]) -> None:
-        from otel_agent_replay.lake.catalog import Lake
-
-        catalog = Lake(self._lake)
+        attempts = self._destination.attempts()
         batch: dict[RunKey, int] = {}
         given: dict[bytes, set[int]] = {}
         records = 0
         for key, run in index.runs.items():
             if not _is_complete(run, index, alive) or self._is_published(key):
                 continue
-            numbers = catalog.attempts(key.run_id)
+            numbers = attempts(key.run_id)
             if key.span_id in numbers:
                 self._note(index, key)
                 continue
