@@ -24,10 +24,11 @@ from otel_agent_replay.imports.dialects import LogRecord, joined
 from otel_agent_replay.imports.landing import land
 from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.model import Loss, LossReason, Span
+from otel_agent_replay.otlp.span_reader import SpanReader
 from otel_agent_replay_collector.keeping import Policy
 from otel_agent_replay_collector.options import CollectorOptions
 from otel_agent_replay_collector.pending_traces import PendingTraces
-from otel_agent_replay_collector.request_contents import records_in, spans_in, traces_in
+from otel_agent_replay_collector.request_contents import records_in, traces_in
 from otel_agent_replay_collector.request_file import (
     DAMAGED,
     STATUS_FILE,
@@ -82,6 +83,7 @@ class RequestSealer:
         self._pending = PendingTraces(
             quiet_s=options.quiet_s, longest_s=options.longest_s, most_items=_MOST_OF_ONE_TRACE
         )
+        self._reader = SpanReader()
         self._segments: dict[Path, _Requests] = {}
         self._places: dict[int, tuple[Path, Place]] = {}
         self._numbers = 0
@@ -154,7 +156,7 @@ class RequestSealer:
             segments[segment.id] = None
             data = segment.request(place)
             if place.kind == TRACES:
-                for span in spans_in(data, wanted):
+                for span in self._reader.spans(data, wanted):
                     spans.setdefault(span.trace_id, []).append(span)
             else:
                 for record in records_in(data, wanted):

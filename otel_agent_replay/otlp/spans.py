@@ -43,7 +43,8 @@ def _scope_to_otlp(scope: InstrumentationScope, message: common_pb2.Instrumentat
     message.dropped_attributes_count = scope.dropped_attributes
 
 
-def _scope_from_otlp(message: common_pb2.InstrumentationScope, schema_url: str) -> InstrumentationScope:
+def scope_from_otlp(message: common_pb2.InstrumentationScope, schema_url: str = "") -> InstrumentationScope:
+    """Return a scope."""
     return InstrumentationScope(
         message.name,
         message.version,
@@ -63,7 +64,8 @@ def _event_to_otlp(event: SpanEvent, message: trace_pb2.Span.Event) -> None:
     message.dropped_attributes_count = event.dropped_attributes
 
 
-def _event_from_otlp(message: trace_pb2.Span.Event) -> SpanEvent:
+def event_from_otlp(message: trace_pb2.Span.Event) -> SpanEvent:
+    """Return an event."""
     return SpanEvent(
         message.time_unix_nano,
         message.name,
@@ -81,7 +83,8 @@ def _link_to_otlp(link: SpanLink, message: trace_pb2.Span.Link) -> None:
     message.flags = link.flags
 
 
-def _link_from_otlp(message: trace_pb2.Span.Link) -> SpanLink:
+def link_from_otlp(message: trace_pb2.Span.Link) -> SpanLink:
+    """Return a link."""
     return SpanLink(
         message.trace_id,
         message.span_id,
@@ -134,8 +137,8 @@ def span_from_otlp(
         status_code=message.status.code,
         status_message=message.status.message,
         attributes=attributes_from_otlp(message.attributes),
-        events=tuple(map(_event_from_otlp, message.events)),
-        links=tuple(map(_link_from_otlp, message.links)),
+        events=tuple(map(event_from_otlp, message.events)),
+        links=tuple(map(link_from_otlp, message.links)),
         trace_state=message.trace_state,
         flags=message.flags,
         dropped_attributes=message.dropped_attributes_count,
@@ -161,6 +164,6 @@ def spans_of(message: trace_pb2.ResourceSpans) -> Iterator[Span]:
     """Yield every span of a message."""
     resource = resource_from_otlp(message.resource, message.schema_url)
     for scope_spans in message.scope_spans:
-        scope = _scope_from_otlp(scope_spans.scope, scope_spans.schema_url)
+        scope = scope_from_otlp(scope_spans.scope, scope_spans.schema_url)
         for span in scope_spans.spans:
             yield span_from_otlp(span, resource, scope)

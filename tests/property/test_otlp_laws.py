@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from dataclasses import replace
+
+from google.protobuf.message import DecodeError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
-from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Status
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Status, TracesData
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 
 from otel_agent_replay.model import InstrumentationScope, Resource, Span, SpanEvent, SpanLink
+from otel_agent_replay.otlp.span_reader import SpanReader
 from otel_agent_replay.otlp.spans import resource_spans_of, spans_of
 from otel_agent_replay.otlp.values import value_from_otlp, value_to_otlp
 
@@ -106,3 +111,32 @@ def test_whatever_otlp_cannot_hold_goes_as_text(value: object) -> None:
         assert back == {"1": 2}
     else:
         assert back == value
+
+
+long_texts = st.dictionaries(st.text("ab", max_size=3), st.text("ab\u00e9", min_size=90, max_size=150), max_size=2)
+
+
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@given(spans, long_texts, st.permutations(range(4)))
+def test_the_quick_reader_reads_the_same(span, more, order):
+    """Spans read out of a request's bytes are those of its message, also when their parts came before."""
+    other = replace(span, trace_id=bytes(16), attributes={**span.attributes, **more}, status_message="no")
+    sent = [(span, other, span, other)[place] for place in order]
+    request = TracesData(resource_spans=[resource_spans_of(one) for one in sent])
+    expected = [one for group in request.resource_spans for one in spans_of(group)]
+    reader = SpanReader()
+    for _ in range(2):
+        assert repr(reader.spans(request.SerializeToString())) == repr(expected)
+    some = [one for one in expected if one.trace_id == span.trace_id]
+    assert repr(reader.spans(request.SerializeToString(), {span.trace_id})) == repr(some)
+
+
+@given(st.binary(max_size=60))
+def test_the_quick_reader_refuses_what_is_no_request(data):
+    """Bytes that are no request, or whose texts are not UTF-8, raise the decoder's error and no other."""
+    attribute = b"\x4a" + bytes([len(data)]) + data  # field 9 of a span
+    span = b"\x12" + bytes([len(attribute)]) + attribute
+    scope = b"\x12" + bytes([len(span)]) + span
+    for sent in (data, b"\x0a" + bytes([len(scope)]) + scope):
+        with contextlib.suppress(DecodeError):
+            SpanReader().spans(sent)
