@@ -40,7 +40,7 @@ def cost_usd(provider: str, model: str, facts: Mapping[str, Any], *, at_ns: int 
     """The price in US dollars of the tokens in `facts` (`gen_ai.usage.*`), or None where no price is known.
 
     `at_ns` is when the call was made, Unix nanoseconds: prices change. Without usage there is no price, not a price
-    of nought.
+    of nought. Where `provider` is "" the model's name tells whose it is, if it can.
     """
     counts = {name: facts[key] for name, key in _COUNTS.items() if isinstance(facts.get(key), int)}
     if not counts or not model:
@@ -52,7 +52,7 @@ def cost_usd(provider: str, model: str, facts: Mapping[str, Any], *, at_ns: int 
         price = calc_price(
             Usage(**counts),
             model,
-            provider_id=_PRICE_PROVIDERS.get(provider, provider),
+            provider_id=_PRICE_PROVIDERS.get(provider, provider) or None,
             genai_request_timestamp=when,
         )
     except LookupError:

@@ -42,19 +42,19 @@ _ANSWERED: Final = frozenset(
 _ASKED: Final = frozenset((semconv.REQUEST_MODEL, semconv.VERSION_TOOL_SCHEMA))
 _OF_SCOPES: Final = (semconv.AGENT_NAME, semconv.OPERATION_NAME, semconv.PROVIDER_NAME)
 _YEAR_2200_NS: Final = 7_258_118_400 * 10**9  # a clock in another unit names no day on which a price held
-_SOURCE_HEADS: Final = frozenset(
+_HEADS: Final = frozenset(
     {sign.partition(".")[0] if sign[0] != "@" else "@" for dialect in DIALECTS for sign in dialect.signs}
 )
+_SCOPES: Final = tuple(scope for dialect in DIALECTS for scope in dialect.scopes)
+_SPAN_NAMES: Final = tuple(name for dialect in DIALECTS for name in dialect.span_names)
 _PENDING: Final = "pending_span"  # Logfire writes a span down when it begins, under an id of its own
 
 
 def dialects_of(reading: Reading) -> list[Dialect]:
     """Return the dialects that a span speaks, the most telling first."""
-    heads = heads_of(reading.span)
-    if heads.isdisjoint(_SOURCE_HEADS):
-        return [
-            dialect for dialect in DIALECTS if (dialect.scopes or dialect.span_names) and reading.speaks(dialect, heads)
-        ]
+    span, heads = reading.span, heads_of(reading.span)
+    if heads.isdisjoint(_HEADS) and not span.scope.name.startswith(_SCOPES) and not span.name.startswith(_SPAN_NAMES):
+        return []  # most spans are no agent's
     return [dialect for dialect in DIALECTS if reading.speaks(dialect, heads)]
 
 
@@ -89,7 +89,7 @@ def _facts_of(span: Span) -> SpanFacts:
     if kind is Kind.MODEL:
         return _model(common, model_call(reading, spoken, facts), facts, span, told)
     if kind is Kind.SCOPE:
-        return _scope(common, model_call(reading, spoken, facts), facts)
+        return _scope(common, reading, spoken, facts)
     return _tool(common, reading, spoken, facts)
 
 
@@ -140,7 +140,10 @@ def _model(common: SpanFacts, call: Spoken, facts: dict[str, AttributeValue], sp
         said |= {} if call.result is None else protocol.response_facts(call.result, MediaType.JSON.value, 200)
         for key in _ANSWERED | _ASKED:
             if key in said:
-                facts.setdefault(key, said[key])
+                # Some sources have one name for both models; the request itself says which was asked for.
+                facts[key] = said[key] if key == semconv.REQUEST_MODEL else facts.get(key, said[key])
+        if semconv.PROVIDER_NAME not in facts and protocol.provider(""):
+            facts[semconv.PROVIDER_NAME] = protocol.provider("")
     if semconv.COST_USD not in facts:
         cost = _cost(facts, span)
         if cost is not None:
@@ -172,10 +175,23 @@ def _sides(facts: Mapping[str, AttributeValue]) -> dict[str, Any]:
     }
 
 
-def _scope(common: SpanFacts, call: Spoken, facts: Mapping[str, AttributeValue]) -> SpanFacts:
+def _scope(
+    common: SpanFacts, reading: Reading, spoken: Sequence[Dialect], facts: Mapping[str, AttributeValue]
+) -> SpanFacts:
     """Return an agent, a chain, a workflow: what went in and came out, and whose it is; its sums count no call."""
     kept = {key: value for key, value in facts.items() if key in _OF_SCOPES}
-    return replace(common, fidelity=call.fidelity, request=call.request, result=call.result, asked=kept)
+    call = model_call(reading, spoken, facts)
+    if call.fidelity is not Fidelity.TEXT:
+        return replace(common, fidelity=call.fidelity, request=call.request, result=call.result, asked=kept)
+    went_in = next(_values(reading, spoken, "messages_in", "tool_arguments"), None)
+    came_out = next(_values(reading, spoken, "messages_out", "tool_result"), None)
+    return replace(
+        common,
+        request=None if went_in is None else encode(json_value(went_in)).data,
+        result=None if came_out is None else encode(json_value(came_out)).data,
+        media_type=MediaType.VALUE.value,
+        asked=kept,
+    )
 
 
 def _tool(
@@ -208,9 +224,11 @@ def _tool(
     )
 
 
-def _values(reading: Reading, spoken: Sequence[Dialect], name: str) -> Iterator[Any]:
+def _values(reading: Reading, spoken: Sequence[Dialect], *names: str) -> Iterator[Any]:
+    """Yield what lies at the sources of those names, by dialect."""
     for dialect in spoken:
-        yield from reading.every(getattr(dialect, name))
+        for name in names:
+            yield from reading.every(getattr(dialect, name))
 
 
 def json_value(value: Any) -> Any:

@@ -195,7 +195,7 @@ def _with_surroundings(value: dict[str, Any], found: Conversation) -> Conversati
 def message_of(value: dict[str, Any], role: str = "user") -> Message | None:
     """One message; None where the object is none. `role` is of a message that names none."""
     if isinstance(value.get("message"), dict) and "role" not in value:
-        inner = message_of(value["message"], role)
+        inner = message_of({"role": role, **value["message"]}, role)
         return None if inner is None else _finished(inner, value)
     if value.get("lc") == 1 and isinstance(value.get("kwargs"), dict) and isinstance(value.get("id"), list):
         name = str(value["id"][-1]) if value["id"] else ""

@@ -42,7 +42,12 @@ OPENINFERENCE: Final = Dialect(
     documents=("retrieval.documents.*", "reranker.output_documents.*", "output.value"),
     facts={
         semconv.PROVIDER_NAME: ("llm.system", "llm.provider"),
-        semconv.REQUEST_MODEL: ("llm.request.model_name", "llm.model_name", "embedding.model_name"),
+        semconv.REQUEST_MODEL: (
+            "llm.request.model_name",
+            "llm.invocation_parameters::model",
+            "llm.model_name",
+            "embedding.model_name",
+        ),
         semconv.RESPONSE_MODEL: ("llm.response.model_name",),
         semconv.RESPONSE_FINISH_REASONS: ("llm.finish_reason",),
         semconv.USAGE_INPUT_TOKENS: ("llm.token_count.prompt",),

@@ -9,6 +9,32 @@ from otel_agent_replay.imports.dialects.dialect import Dialect
 from otel_agent_replay.imports.dialects.tables.otel_genai import FACTS
 from otel_agent_replay.model import Kind
 
+_LIBRARIES: Final = (
+    "agno",
+    "alephalpha",
+    "anthropic",
+    "bedrock",
+    "cohere",
+    "crewai",
+    "google_generativeai",
+    "groq",
+    "haystack",
+    "langchain",
+    "llamaindex",
+    "mistralai",
+    "ollama",
+    "openai.v",
+    "replicate",
+    "sagemaker",
+    "together",
+    "transformers",
+    "vertexai",
+    "voyageai",
+    "watsonx",
+    "writer",
+)
+"""What it instruments: its scopes are `opentelemetry.instrumentation.` and one of these."""
+
 _KINDS: Final = {
     "workflow": Kind.SCOPE,
     "task": Kind.SCOPE,
@@ -47,7 +73,7 @@ _SUBJECT: Final = ("traceloop.association.properties.user_id",)
 OPENLLMETRY: Final = Dialect(
     name="openllmetry",
     title="OpenLLMetry",
-    scopes=("traceloop.tracer",),
+    scopes=("traceloop.", *(f"opentelemetry.instrumentation.{library}" for library in _LIBRARIES)),
     signs=("traceloop.*", "llm.request.type"),
     kind_sources=("traceloop.span.kind", "llm.request.type"),
     kinds=_KINDS,

@@ -36,7 +36,11 @@ FACTS: Final[dict[str, Sources]] = {
     semconv.REQUEST_MODEL: ("gen_ai.request.model",),
     semconv.RESPONSE_MODEL: ("gen_ai.response.model",),
     semconv.RESPONSE_ID: ("gen_ai.response.id",),
-    semconv.RESPONSE_FINISH_REASONS: ("gen_ai.response.finish_reasons", "gen_ai.response.finish_reason"),
+    semconv.RESPONSE_FINISH_REASONS: (
+        "gen_ai.response.finish_reasons",
+        "gen_ai.response.finish_reason",
+        "anthropic.message.stop_reason",
+    ),
     semconv.USAGE_INPUT_TOKENS: ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens"),
     semconv.USAGE_OUTPUT_TOKENS: ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens"),
     semconv.USAGE_CACHE_READ_INPUT_TOKENS: (
