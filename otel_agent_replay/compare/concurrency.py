@@ -6,7 +6,6 @@ other one but against the last to begin, or the first to end, among those that w
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, product
@@ -105,9 +104,8 @@ def _looked_up(strand: str) -> list[str]:
     return [_ITSELF, _ITSELF + strand, _BELOW + strand, *(_ITSELF + one for one in _above(strand))]
 
 
-def _apart(tree: Tree, one: int, other: int) -> bool:
-    """Whether two nodes were in different threads of control, neither of which started the other."""
-    first, second = _strand(tree, one), _strand(tree, other)
+def _apart(first: str, second: str) -> bool:
+    """Whether two threads of control are known, and neither started the other."""
     if not first or not second:
         return False
     ways = (f"{first}.", f"{second}.")
@@ -116,10 +114,11 @@ def _apart(tree: Tree, one: int, other: int) -> bool:
 
 def _is_parallel(tree: Tree, time: Timeline, siblings: Sequence[int]) -> bool:
     """Whether any two children in different threads of control ran at the same time."""
-    latest, latest_end = -1, -math.inf
-    for index in siblings:
-        if time.begin(index) < latest_end and _apart(tree, latest, index):
+    running: dict[str, float] = {}  # until when, by thread; none of them is apart from another, so they are few
+    for index in sorted(siblings, key=time.begin):
+        begun, strand = time.begin(index), _strand(tree, index)
+        running = {one: until for one, until in running.items() if until > begun}
+        if any(_apart(strand, one) for one in running):
             return True
-        if time.end(index) > latest_end:
-            latest, latest_end = index, time.end(index)
+        running[strand] = max(time.end(index), running.get(strand, begun))
     return False
