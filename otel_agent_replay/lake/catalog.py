@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,7 +16,6 @@ import pyarrow.parquet as pq
 from otel_agent_replay.errors import RunNotFound
 from otel_agent_replay.lake.attempt_rows import ROOT_COLUMNS, AttemptRows, attempts_in
 from otel_agent_replay.lake.layout import (
-    LOSSES,
     PAYLOADS,
     SPANS,
     LakeFile,
@@ -24,7 +24,7 @@ from otel_agent_replay.lake.layout import (
     files_in,
     id_range,
 )
-from otel_agent_replay.lake.loss_rows import load_loss
+from otel_agent_replay.lake.losses_of import losses_of
 from otel_agent_replay.lake.parquet_file import damage_named
 from otel_agent_replay.lake.payload_store import PackReader
 from otel_agent_replay.lake.run_row import load_run
@@ -202,9 +202,10 @@ class Lake:
                 found.setdefault(number, (file, rows))
         if not found:
             return []
-        losses = tuple(self._losses(run_id))
+        losses = tuple(losses_of(self.root, Partition.of_ms(run_started_ms(run_id)), [run_id])[run_id])
         return [
-            _stored_attempt(*found[number], losses if place == 0 else ()) for place, number in enumerate(sorted(found))
+            _stored_attempt(self, *found[number], losses if place == 0 else ())
+            for place, number in enumerate(sorted(found))
         ]
 
     def siblings(self, run_id: bytes) -> list[bytes]:
@@ -252,20 +253,22 @@ class Lake:
                 if groups and _contains(file, parquet, groups, run_id):
                     yield file, parquet, groups
 
-    def _losses(self, run_id: bytes) -> Iterator[Loss]:
-        """Yield the run's losses: those written with it, and those that came later."""
-        started_ms = run_started_ms(run_id)
-        for file in files_in(Partition.of_ms(started_ms).folder(self.root, LOSSES)):
-            if file.first_ms <= started_ms <= file.last_ms:
-                for row in pq.read_table(file.path, partitioning=None).to_pylist():
-                    if row["run_id"] == run_id:
-                        yield load_loss(row)
+    def pack_of(self, run_id: bytes, attempt: int, *, but: Path) -> tuple[Path, Mapping[bytes, int]] | None:
+        """Return the payloads file of an attempt and the number of each digest; None where it is `but`, or none."""
+        for file, parquet, groups in self._located(run_id):
+            rows = attempts_in(_rows_of(file, parquet, groups, run_id), file.path).get((run_id, attempt))
+            if rows is not None:
+                path = file.beside(PAYLOADS)
+                return None if path == but else (path, rows.numbers)
+        return None
 
 
 class _PayloadsOf:
     """The bytes of one run's payloads, read when asked for; the file is opened by the first that asks."""
 
-    def __init__(self, path: Path, numbers: Mapping[bytes, int]) -> None:
+    def __init__(self, lake: Lake, attempt: tuple[bytes, int], path: Path, numbers: Mapping[bytes, int]) -> None:
+        self._lake = lake
+        self._attempt = attempt
         self._path = path
         self._numbers = numbers
         self._reader: PackReader | None = None
@@ -273,24 +276,32 @@ class _PayloadsOf:
 
     def payload(self, digest: bytes) -> bytes | None:
         """Return the bytes of a digest; None when they were not kept or their file is gone."""
-        number = self._numbers.get(digest)
-        if number is None:
+        if digest not in self._numbers:
             return None
         with self._lock:
             if self._reader is None:
-                try:
-                    self._reader = PackReader(self._path)
-                except FileNotFoundError:
-                    return None
-        return self._reader.payload(number, digest)
+                self._reader = self._open()
+        return None if self._reader is None else self._reader.payload(self._numbers[digest], digest)
+
+    def _open(self) -> PackReader | None:
+        with contextlib.suppress(FileNotFoundError):
+            return PackReader(self._path)
+        moved = self._lake.pack_of(*self._attempt, but=self._path)  # the run was loaded before a compaction
+        if moved is None:
+            return None
+        self._path, self._numbers = moved
+        with contextlib.suppress(FileNotFoundError):
+            return PackReader(self._path)
+        return None
 
 
-def _stored_attempt(file: LakeFile, rows: AttemptRows, losses: Sequence[Loss]) -> StoredAttempt:
+def _stored_attempt(lake: Lake, file: LakeFile, rows: AttemptRows, losses: Sequence[Loss]) -> StoredAttempt:
     facts = rows.root["run"]
+    run = load_run(rows.root)
     return StoredAttempt(
-        run=load_run(rows.root),
+        run=run,
         spans=rows.spans,
-        payload=_PayloadsOf(file.beside(PAYLOADS), rows.numbers).payload,
+        payload=_PayloadsOf(lake, (run.run_id, run.attempt), file.beside(PAYLOADS), rows.numbers).payload,
         losses=losses,
         manifest_digest=facts["manifest_digest"] or b"",
         checks=rows.checks,

@@ -17,13 +17,13 @@ import pyarrow.parquet as pq
 
 from otel_agent_replay.lake.attempt_rows import AttemptRows, attempts_in
 from otel_agent_replay.lake.catalog import Lake, open_spans
-from otel_agent_replay.lake.layout import LOSSES, PAYLOADS, SPANS, LakeFile, Partition, files_in
-from otel_agent_replay.lake.loss_rows import load_loss
+from otel_agent_replay.lake.layout import PAYLOADS, SPANS, LakeFile, Partition, files_in
+from otel_agent_replay.lake.losses_of import losses_of
 from otel_agent_replay.lake.parquet_file import damage_named
 from otel_agent_replay.lake.payload_store import PackReader
 from otel_agent_replay.lake.run_row import load_run
 from otel_agent_replay.lake.whole_run import merged_attempts
-from otel_agent_replay.model import Loss, RecordedRun, run_started_ms
+from otel_agent_replay.model import Loss, RecordedRun, Run, run_started_ms
 
 _OPEN_PACKS = 6
 
@@ -51,7 +51,7 @@ class ManyRuns:
 
     def _of_hour(self, partition: Partition, wanted: set[bytes]) -> Iterator[tuple[bytes, RecordedRun]]:
         attempts: dict[bytes, dict[int, RecordedRun]] = defaultdict(dict)
-        losses = self._losses(partition, wanted)
+        losses = losses_of(self._root, partition, wanted)
         for file in files_in(partition.folder(self._root, SPANS)):
             here = {run_id for run_id in wanted if file.first_ms <= run_started_ms(run_id) <= file.last_ms}
             for (run_id, number), rows in _attempts_of(file, here).items():
@@ -62,13 +62,22 @@ class ManyRuns:
             yield run_id, self._lake.load(run_id) if recorded.run.is_fork else recorded
 
     def _attempt(self, file: LakeFile, rows: AttemptRows) -> RecordedRun:
-        return RecordedRun(load_run(rows.root), rows.spans, self._payloads(file.beside(PAYLOADS), rows.numbers))
+        run = load_run(rows.root)
+        return RecordedRun(run, rows.spans, self._payloads(run, file.beside(PAYLOADS), rows.numbers))
 
-    def _payloads(self, path: Path, numbers: Mapping[bytes, int]) -> Callable[[bytes], bytes | None]:
+    def _payloads(self, run: Run, path: Path, numbers: Mapping[bytes, int]) -> Callable[[bytes], bytes | None]:
         def payload(digest: bytes) -> bytes | None:
-            number = numbers.get(digest)
-            pack = None if number is None else self._pack(path)
-            return None if number is None or pack is None else pack.payload(number, digest)
+            nonlocal path, numbers
+            if digest not in numbers:
+                return None
+            pack = self._pack(path)
+            if pack is None:
+                moved = self._lake.pack_of(run.run_id, run.attempt, but=path)
+                if moved is None:
+                    return None
+                path, numbers = moved  # the run was loaded before a compaction
+                pack = self._pack(path)
+            return None if pack is None else pack.payload(numbers[digest], digest)
 
         return payload
 
@@ -82,14 +91,6 @@ class ManyRuns:
         else:
             self._packs.move_to_end(path)
         return reader
-
-    def _losses(self, partition: Partition, wanted: set[bytes]) -> dict[bytes, list[Loss]]:
-        found: dict[bytes, list[Loss]] = defaultdict(list)
-        for file in files_in(partition.folder(self._root, LOSSES)):
-            for row in pq.read_table(file.path, partitioning=None).to_pylist():
-                if row["run_id"] in wanted:
-                    found[row["run_id"]].append(load_loss(row))
-        return found
 
 
 def _attempts_of(file: LakeFile, wanted: set[bytes]) -> dict[tuple[bytes, int], AttemptRows]:

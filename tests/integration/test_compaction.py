@@ -25,6 +25,7 @@ from otel_agent_replay.lake.label_file import write_labels
 from otel_agent_replay.lake.layout import all_files
 from otel_agent_replay.lake.live_files import STATE_FILE
 from otel_agent_replay.lake.maintenance import maintenance_lock
+from otel_agent_replay.lake.many_runs import ManyRuns
 from otel_agent_replay.lake.schema import file_facts
 from otel_agent_replay.lake.verify import verify
 from otel_agent_replay.lake.views import connect
@@ -556,3 +557,32 @@ def test_the_lake_of_a_case_is_left_as_it_was_sealed(lake, tmp_path):
     assert done.exit_code == 2
     assert "sealed" in done.stderr
     assert bytes_in(lake) == before
+
+
+# --- what was loaded before ---
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["one run", "many runs"])
+def test_a_run_that_was_loaded_before_still_gives_its_bytes(lake, many):
+    """Its payloads are found where compaction put them, also long after the grace."""
+    run_id = full_run(0).run.run_id
+    before = ManyRuns(lake).load([run_id])[run_id] if many else Lake(lake).load(run_id)
+    compact(lake, grace_s=0)
+    recorded = full_run(0)
+    digests = [node.call.request.digest for node in recorded.nodes]
+    assert [before.payload(digest) for digest in digests] == [recorded.payload(digest) for digest in digests]
+
+
+def test_losses_of_one_run_are_found_among_many(tmp_path, monkeypatch):
+    """Merged losses lie in order of run, and a run gets its own from the row groups that hold them."""
+    monkeypatch.setattr(merging, "ROOT_GROUP_ROWS", 3)
+    for number in range(12):
+        write_runs(tmp_path, [full_run(number)], segments=[f"{number}"])
+    compact(tmp_path, grace_s=0)
+    (file,) = all_files(tmp_path, "losses")
+    assert pq.read_metadata(file.path).num_row_groups == 4
+    for number in range(12):
+        recorded = full_run(number)
+        assert Lake(tmp_path).load(recorded.run.run_id).losses == recorded.losses
+    loaded = ManyRuns(tmp_path).load([full_run(number).run.run_id for number in (0, 11)])
+    assert [recorded.losses for recorded in loaded.values()] == [full_run(number).losses for number in (0, 11)]
