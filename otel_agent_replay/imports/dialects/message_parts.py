@@ -84,6 +84,8 @@ def _of_convention(kind: str, value: dict[str, Any]) -> Part:
         return {("response" if key == "result" else key): item for key, item in value.items()}
     if kind == "tool_call" and not isinstance(value.get("arguments"), str):
         return {**value, **call_part(value.get("id"), value.get("name"), value.get("arguments"))}
+    if kind == "refusal" and "content" not in value:
+        return {"type": kind, "content": str(value.get("refusal") or "")}
     if kind == "file" and isinstance(value.get("file"), dict):
         file = value["file"]
         return media_part("file", file.get("file_data"), file.get("file_id"))
