@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from otel_agent_replay.cli.judge_option import judge_option
 from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_option
 from otel_agent_replay.cli.output import emit_json
 from otel_agent_replay.cli.reading import open_lake
@@ -61,6 +62,7 @@ _how = _options(
     click.option("--format", "form", type=click.Choice(["terminal", "json", "markdown"]), default="terminal",
                  show_default=True, help="Markdown is for a comment on a pull request."),
     report_options,
+    judge_option,
 )  # fmt: skip
 
 
@@ -82,7 +84,7 @@ def compare(
     if bool(runs) + conditions + lanes != 1:
         raise click.UsageError("say what to compare: two runs, --a SQL and --b SQL, or --cohort FILE and --replays DIR")
     if runs:
-        files = {name: given[name] for name in ("html", "html_limit", "junit")}
+        files = {name: given[name] for name in ("html", "html_limit", "junit", "judge")}
         return _two_runs(context, lake, runs, given["lake_b"], form, verbose=verbose, **files)
     if conditions and (given["where_a"] is None or given["where_b"] is None):
         raise click.UsageError("--a and --b go together: each is a condition over the runs of its side")
@@ -145,7 +147,9 @@ def _compared(lake: Path, lake_b: Path, given: dict[str, Any]) -> tuple[CohortCo
     paired = [case for case in planned if case.a and case.b]
     line = CountLine(len(paired), "cases compared")
     try:
-        compared = compare_planned(paired, Sources(lake, lake_b, tuple(given["cases"])), told=line.add)
+        compared = compare_planned(
+            paired, Sources(lake, lake_b, tuple(given["cases"]), given["judge"] or ""), told=line.add
+        )
     finally:
         line.end()
     rows = {one.planned.key: one.row for one in compared if one.row is not None}

@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_agent_replay.cli.case_pairs import PlannedCase
+from otel_agent_replay.cli.judge_option import load_judge
 from otel_agent_replay.compare.case_summary import InvariantCheck, lane_run, pair_summary
 from otel_agent_replay.compare.cohort import CaseRow, LaneRun, PairSummary
+from otel_agent_replay.compare.judged import Meaning, judge_answers
 from otel_agent_replay.lake.many_runs import ManyRuns
 from otel_agent_replay.model import RecordedRun, RunId
 
@@ -31,11 +33,15 @@ _PROCESSES = 2
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Where the runs lie: A's lake, B's (and the baseline lane's), and case folders whose invariants are held."""
+    """Where the runs lie: A's lake, B's (and the baseline lane's), and case folders whose invariants are held.
+
+    `judge` (pkg.mod:func, "": none) says whether final answers mean the same.
+    """
 
     a: Path
     b: Path
     cases: tuple[Path, ...] = ()
+    judge: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +110,7 @@ class _Worker:
         self._a = ManyRuns(sources.a)
         self._b = self._a if sources.b == sources.a else ManyRuns(sources.b)
         self._checks = invariant_checks(sources.cases)
+        self._judge = load_judge(sources.judge) if sources.judge else None
 
     def compare(self, chunk: Sequence[PlannedCase]) -> list[ComparedCase]:
         """Return the cases compared; their runs are loaded together and let go together."""
@@ -137,8 +144,16 @@ class _Worker:
     def _beside(
         self, first: RecordedRun, reference: LaneRun, members: Sequence[RecordedRun]
     ) -> tuple[tuple[LaneRun, ...], tuple[PairSummary, ...]]:
-        found = [settled(reference, lane_run(one, self._checks), pair_summary(first, one)) for one in members]
+        found = [settled(reference, lane_run(one, self._checks), self._pair(first, one)) for one in members]
         return tuple(run for run, _ in found), tuple(pair for _, pair in found)
+
+    def _pair(self, first: RecordedRun, other: RecordedRun) -> PairSummary:
+        pair = pair_summary(first, other)
+        if self._judge is None:
+            return pair
+        judged = judge_answers(first, other, self._judge)
+        said = "" if judged.meaning is Meaning.SAME_TEXT else str(judged)
+        return replace(pair, judged=judged.is_same, judge_said=said)
 
 
 def settled(reference: LaneRun, run: LaneRun, pair: PairSummary) -> tuple[LaneRun, PairSummary]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from otel_agent_replay.cli.judge_option import judge_option
 from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_option
 from otel_agent_replay.cli.output import emit_json
 from otel_agent_replay.cli.report_files import report_options, write_reports
@@ -55,6 +56,7 @@ Example:
     metavar="NODE",
     help="Say whether this step changed: its number, name, kind:name (* allowed), or path.",
 )
+@judge_option
 @json_option
 @verbose_option
 def diff(
@@ -68,6 +70,7 @@ def diff(
     lake_b: Path | None,
     risk_rules: Path | None,
     expect_change: str | None,
+    judge: str | None,
     as_json: bool,
     verbose: bool,
 ) -> int:
@@ -75,14 +78,18 @@ def diff(
 
     Each is a run of the lake, or an OTLP JSON file of another instrumentation (FILE#TRACE where it holds several).
     """
+    from otel_agent_replay.cli.judge_option import load_judge
     from otel_agent_replay.compare import Verdict, compare, expected_change, explain, final_answer, rank_changes
+    from otel_agent_replay.compare.judged import judge_answers
     from otel_agent_replay.report.json_report import comparison_json
     from otel_agent_replay.report.pair_summary import pair_summary
     from otel_agent_replay.report.risk_lines import risk_json, risk_lines, risk_markdown
 
-    rules = read_risk_rules(risk_rules)
+    rules, asked = read_risk_rules(risk_rules), load_judge(judge) if judge else None
     a, b = load_run(run_a, lake, verbose=verbose), load_run(run_b, lake_b or lake, verbose=verbose)
     comparison = compare(a, b)
+    if asked is not None:
+        comparison = replace(comparison, questions=[*comparison.questions, judge_answers(a, b, asked).question()])
     if expect_change is not None:
         questions = [*comparison.questions, expected_change(comparison, expect_change)]
         comparison = replace(comparison, questions=questions)

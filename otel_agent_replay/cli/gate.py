@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from otel_agent_replay.cli.judge_option import judge_option
 from otel_agent_replay.cli.lake_option import json_option
 from otel_agent_replay.cli.output import remark
 
@@ -74,6 +75,7 @@ _what = _options(
                  help="For all live trials: each begins only if its forecast fits, and stops when its share is spent."),
     click.option("--parallel", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
                  help="Trials side by side, each in a process of its own."),
+    judge_option,
     click.option("--update", is_flag=True, help="Accept drift, case by case: of cases that pass and changed."),
     click.option("--yes", is_flag=True, help="With --update: accept without asking."),
 )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from otel_agent_replay.casebook.accepting import accept, acceptance
+from otel_agent_replay.cli.judge_option import load_judge
 from otel_agent_replay.cli.output import emit_json, on_terminal, remark, table
 from otel_agent_replay.cli.report_files import write_file
 from otel_agent_replay.errors import ConfigurationError
@@ -50,6 +51,7 @@ def options_of(given: Mapping[str, Any], *, read: Callable[[str], str]) -> Trial
         min_pass=given["min_pass"],
         budget_usd=given["budget"],
         parallel=given["parallel"],
+        judge=load_judge(given["judge"]) if given["judge"] else None,
         max_steps=given["max_steps"] or 0,
         timeout_s=given["timeout"],
         isolate=given["isolate"],

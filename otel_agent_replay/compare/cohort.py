@@ -52,7 +52,7 @@ class PairSummary:
 
     `argument_changes` counts by tool the paired calls whose arguments differ. `departure_step` is A's where it has
     one. `changed_steps` are A's steps that changed (and whether they are gone), `added` counts
-    changes that only B has.
+    changes that only B has. `judged` is a judge's word on final answers (None: nobody said), `judge_said` what.
     """
 
     verdict: Verdict
@@ -67,6 +67,8 @@ class PairSummary:
     argument_changes: tuple[tuple[str, int], ...] = ()
     changed_steps: tuple[tuple[int, bool], ...] = ()
     added: int = 0
+    judged: bool | None = None
+    judge_said: str = ""
 
     @property
     def is_same(self) -> bool:

@@ -111,6 +111,12 @@ def _notes(
     if unknown:
         why = "recordings incomplete, answers missing, or values redacted"
         yield f"{unknown:,} pairs cannot be compared from their departure on: {why}"
+    judged = [pair.judge_said for pair in pairs if pair.judge_said]
+    if judged:
+        other = sum(pair.judged is False for pair in pairs)
+        unsaid = sum(pair.judged is None and bool(pair.judge_said) for pair in pairs)
+        name = judged[0].partition(": ")[0]
+        yield f"final answers by {name}, which is a judge's word: {other:,} mean something else, {unsaid:,} not judged"
     if not has_baseline and not all(pair.is_same for pair in pairs):
         yield "there is no baseline lane: departures are counted, but how many of them are chance is not known"
     without = sum(not case.baseline for case in rows)

@@ -54,6 +54,7 @@ METRICS = (
     Metric("off tape", "share", lambda run: run.off_tape),
 )
 
+BY_JUDGE = "final answer means something else, by the judge"
 _OF_PAIRS: tuple[tuple[str, Callable[[PairSummary], bool]], ...] = (
     ("departed", lambda pair: not pair.is_same),
     ("other tool path", lambda pair: pair.tool_path_changed),
@@ -113,17 +114,30 @@ def _samples(cases: Sequence[CaseRow], has_baseline: bool) -> Iterator[tuple[str
         if any(sample.b for sample in samples):
             yield metric.name, metric.unit, samples
     for name, of in _OF_PAIRS:
-        samples = [
-            _Sample(
-                () if has_baseline else (0.0,),
-                tuple(float(of(pair)) for pair in case.pairs),
-                tuple(float(of(pair)) for pair in case.baseline_pairs),
-                case.weight,
-                _a_first(case),
-            )
-            for case in cases
-        ]
-        yield name, "share", samples
+        yield name, "share", _of_pairs(cases, of, has_baseline=has_baseline)
+    if any(pair.judged is not None for case in cases for pair in case.pairs):
+        judged = _of_pairs(cases, lambda pair: _not(pair.judged), has_baseline=has_baseline)
+        yield BY_JUDGE, "share", judged
+
+
+def _of_pairs(
+    cases: Sequence[CaseRow], of: Callable[[PairSummary], bool | None], *, has_baseline: bool
+) -> list[_Sample]:
+    """Return of which pairs with A something holds; `of` gives None for a pair that does not tell."""
+    return [
+        _Sample(
+            () if has_baseline else (0.0,),
+            tuple(value for pair in case.pairs if (value := _yes(of(pair))) is not None),
+            tuple(value for pair in case.baseline_pairs if (value := _yes(of(pair))) is not None),
+            case.weight,
+            _a_first(case),
+        )
+        for case in cases
+    ]
+
+
+def _not(holds: bool | None) -> bool | None:
+    return None if holds is None else not holds
 
 
 def _invariant(name: str) -> Metric:
@@ -142,7 +156,7 @@ def _a_first(case: CaseRow) -> bool:
 
 def _tested(name: str, unit: str, samples: Sequence[_Sample], alpha: float, seed: str) -> _Tested:
     has_baseline = any(sample.baseline for sample in samples)
-    of_pair = name in {name for name, _ in _OF_PAIRS}
+    of_pair = name in {BY_JUDGE, *(name for name, _ in _OF_PAIRS)}
     groups = [
         Group(held, sample.b, sample.weight, sample.a_first)
         for sample in samples

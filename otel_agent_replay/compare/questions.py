@@ -39,6 +39,7 @@ class Asked(str, enum.Enum):
     MODEL_ANSWERS = "model answers"
     FINISH_REASONS = "finish reasons"
     FINAL_ANSWER = "final answer"
+    JUDGED = "final answer, by a judge"  # asked only where somebody brings one
     EXPECTED = "expected change"  # asked only where somebody says what was to change
 
     def __str__(self) -> str:

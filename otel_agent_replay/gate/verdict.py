@@ -96,7 +96,8 @@ class Trial:
 
     `detail` says more of the reason. `results` are the case's invariants held against the run `run` (hex, "": there is
     none) of the lake `lake`; `step` is where it departed from its recording, `comparison` what changed against that.
-    `told` are further lines worth reading (a component run's). `usd` is what its model calls cost.
+    `told` are further lines worth reading (a component run's). `usd` is what its model calls cost. `judged` is what a
+    judge says of the final answer, which decides nothing.
     """
 
     means: Means
@@ -109,6 +110,7 @@ class Trial:
     comparison: Comparison | None = None
     told: Sequence[str] = ()
     usd: float = 0.0
+    judged: str = ""
 
     @property
     def standing(self) -> Standing:

@@ -124,4 +124,6 @@ def _pair(pair: PairSummary) -> dict[str, Any]:
         "tool_path_changed": pair.tool_path_changed,
         "argument_changes": dict(pair.argument_changes),
         "changed_steps": [{"step": step, "missing": missing} for step, missing in pair.changed_steps],
+        "judged": pair.judged,
+        "judge_said": pair.judge_said,
     }

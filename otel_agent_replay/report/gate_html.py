@@ -59,12 +59,14 @@ def _data(document: Mapping[str, Any], views: Mapping[str, Any]) -> dict[str, An
 def _case(case: Mapping[str, Any], views: Mapping[str, Any]) -> dict[str, Any]:
     """Return a case as the page's table shows it."""
     key, compared = visible(case["case"]), _comparison(case)
+    told = case["detail"] or ("" if compared is None else compared["sentence"])
+    judged = list(dict.fromkeys(one["judged"] for one in case["trials"] if one["judged"]))
     return {
         "key": key,
         "verdict": case["standing"],
         "changes": "" if compared is None else str(len(compared["changes"])),
         "cause": visible(case["told"]),
-        "sentence": visible(case["detail"] or ("" if compared is None else compared["sentence"])),
+        "sentence": visible("; ".join([*([told] if told else []), *judged])),
         "differs": case["standing"] != "passed",
         "pair": key if key in views else None,
     }

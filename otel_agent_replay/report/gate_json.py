@@ -59,6 +59,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "run": trial.run,
         "spent_usd": trial.usd,
         "told": list(trial.told),
+        "judged": trial.judged or None,
         "invariants": [_invariant(one) for one in trial.results],
         "comparison": None if trial.comparison is None else comparison_json(trial.comparison),
     }

@@ -60,6 +60,7 @@ def case_lines(row: CaseVerdict) -> list[str]:
     shown = row.shown
     if shown is not None and row.reason is not Reason.HELD:
         lines += trial_lines(shown)
+    lines += list(dict.fromkeys(trial.judged for trial in row.trials if trial.judged))
     if row.reason in NEXT:
         lines.append(f"next: {NEXT[row.reason]}")
     return lines

@@ -13,10 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from otel_agent_replay.gate.verdict import CaseVerdict, GateVerdict, Means, Reason, Role, Trial, reason_of
+from otel_agent_replay.compare.judged import Meaning, judge_answers
+from otel_agent_replay.gate.verdict import CaseVerdict, GateVerdict, Means, Reason, Role, Standing, Trial, reason_of
 from otel_agent_replay.trials.budget import Budget
 from otel_agent_replay.trials.component import component_trial
-from otel_agent_replay.trials.exact import exact_trial
+from otel_agent_replay.trials.exact import exact_trial, loaded
 from otel_agent_replay.trials.forecast import Forecast, forecast
 from otel_agent_replay.trials.live import live_trial
 from otel_agent_replay.trials.options import Mode, TrialOptions
@@ -125,7 +126,7 @@ def _prepared(subject: Subject, options: TrialOptions) -> CaseVerdict | Pending:
         return subject.row(Reason.NO_RECORDING, f"mode {options.mode} needs a recorded run; there are only fixtures")
     if options.mode is Mode.RERUN:
         return Pending(subject, 1, forecast(subject.recorded, 1, options))
-    exact = exact_trial(subject, options)
+    exact = _judged(subject, exact_trial(subject, options), options)
     departed = exact.reason is Reason.DEPARTED and exact.step is not None
     if options.mode is Mode.AUTO and departed and exact.step is not None:
         return Pending(subject, exact.step, forecast(subject.recorded, exact.step, options), exact)
@@ -141,7 +142,19 @@ def _live(pending: Pending, repeat: int, options: TrialOptions, budget: Budget) 
         else:
             trial = live_trial(pending.subject, pending.at, repeat, options, usd=grant.usd)
         grant.used = trial.usd
+    return _judged(pending.subject, trial, options)
+
+
+def _judged(subject: Subject, trial: Trial, options: TrialOptions) -> Trial:
+    """Return a trial with a judge's word on its final answer, where one is asked for and the run came to its end."""
+    ended = trial.comparison is not None and trial.standing is not Standing.UNKNOWN
+    if options.judge is None or subject.recorded is None or trial.lake is None or not ended:
         return trial
+    came = loaded(trial.lake, trial.run)
+    if came is None:
+        return trial
+    judged = judge_answers(subject.recorded, came, options.judge)
+    return trial if judged.meaning is Meaning.SAME_TEXT else replace(trial, judged=str(judged))
 
 
 def _told_once(trials: Sequence[Trial]) -> list[Trial]:

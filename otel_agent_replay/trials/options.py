@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from otel_agent_replay.compare.judged import NamedJudge
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.protocols.request_edits import RequestEdits
 from otel_agent_replay.replay.limits import Limits
@@ -31,7 +32,8 @@ class TrialOptions:
     `entry` (pkg.mod:func) or `command` is what is started; without either each case names its own entry. With `live`
     models may be asked; `candidate` and `edits` change those requests. `repeats` counts live trials of a case, of which
     the share `min_pass` (0 to 1) must pass. `budget_usd` is for all live trials together (None: no limit),
-    held while they spend. `parallel` trials run side by side, each in a process of its own. The rest is
+    held while they spend. `parallel` trials run side by side, each in a process of its own. `judge` is asked what
+    it makes of final answers that differ. The rest is
     as replays take it: `timeout_s` a trial, `limits`, endpoints and folders that are open, variables of its own
     (`identity`), and the `environment` beneath them (None: ours).
     """
@@ -46,6 +48,7 @@ class TrialOptions:
     min_pass: float = 0.95
     budget_usd: float | None = None
     parallel: int = 1
+    judge: NamedJudge | None = None
     max_steps: int = 0
     timeout_s: float | None = None
     isolate: bool = False

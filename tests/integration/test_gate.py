@@ -370,6 +370,17 @@ def test_one_html_file_holds_the_verdict_and_every_diff(shop, tmp_path):
     assert again.exit_code == 2 and "name a file in a folder that is there" in again.stderr
 
 
+def test_a_judges_word_is_told_and_decides_nothing(shop, model, tmp_path):
+    """--judge is asked about a final answer that differs; its word stands beside a case that passes."""
+    (tmp_path / "gate_judge.py").write_text("def other(before, after):\n    return f'{before} became {after}'\n")
+    shutil.rmtree(shop.cases / "paid-order")
+    shop.code(PROMPTED)
+    document = shop.verdict("--live", "--judge", "gate_judge:other")
+    assert document["exit_code"] == 0
+    told = "judge gate_judge:other: another meaning: refund became wait"
+    assert document["cases"][0]["trials"][0]["judged"] == told
+
+
 def test_case_folders_are_never_written(shop):
     """Trials happen on copies: a gate leaves every file of the cases as it was."""
     before = {path: path.read_bytes() for path in shop.cases.rglob("*") if path.is_file()}
