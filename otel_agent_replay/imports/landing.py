@@ -100,8 +100,7 @@ class _Landing:
 
     def land_traces(self, traces: dict[bytes, list[Span]]) -> None:
         """Take in each trace, with what the lake has of it."""
-        starts = [span.start_ns // 1_000_000 for spans in traces.values() for span in spans if span.start_ns]
-        known = imported_runs(self._lake, traces, min(starts, default=0), max(starts, default=0)) if traces else {}
+        known = imported_runs(self._lake, traces, *_window(traces)) if traces else {}
         for trace_id, spans in traces.items():
             run_id = known.get(trace_id)
             if run_id is None:
@@ -219,6 +218,12 @@ _NOTED_ONLY = frozenset(
 def _source_of(recorded: RecordedRun) -> str:
     root = next((item.span for item in recorded.spans if item.span.span_id == recorded.run.root_span_id), None)
     return "" if root is None else str(root.attributes.get(semconv.IMPORT_SOURCE, ""))
+
+
+def _window(traces: dict[bytes, list[Span]]) -> tuple[int | None, int | None]:
+    """Return the first and the last begin of any span (Unix milliseconds); None where one has no time."""
+    starts = [span.start_ns // 1_000_000 for spans in traces.values() for span in spans]
+    return (min(starts), max(starts)) if all(starts) else (None, None)
 
 
 def _by_content(losses: Sequence[Loss]) -> dict[tuple[str, bytes, str], Loss]:

@@ -18,14 +18,19 @@ APART_MS = 24 * 3600 * 1000
 """How far from each other the parts of one trace may begin and still find each other."""
 
 
-def imported_runs(lake: Path, trace_ids: Collection[bytes], first_ms: int, last_ms: int) -> dict[bytes, bytes]:
+def imported_runs(
+    lake: Path, trace_ids: Collection[bytes], first_ms: int | None, last_ms: int | None
+) -> dict[bytes, bytes]:
     """Return the imported runs of traces, trace id to run id, that began in [first_ms, last_ms] or a day around it.
 
-    A trace that is not there is not in it. Raises DamagedRecording, UnsupportedFormat.
+    Unix milliseconds; None: from the first on, or to the last. A trace that is not there is not in it. Raises
+    DamagedRecording, UnsupportedFormat.
     """
     wanted = pa.array(sorted(trace_ids), pa.binary())
     found: dict[bytes, bytes] = {}
-    for file in all_files(lake, SPANS, first_ms=max(first_ms - APART_MS, 0), last_ms=last_ms + APART_MS):
+    first = None if first_ms is None else max(first_ms - APART_MS, 0)
+    last = None if last_ms is None else last_ms + APART_MS
+    for file in all_files(lake, SPANS, first_ms=first, last_ms=last):
         roots = _imported_in(file, file.path.stat().st_ino)
         if len(roots):
             chosen = roots.filter(pc.is_in(roots.column("trace_id"), value_set=wanted))
