@@ -29,7 +29,7 @@ class Reading:
         self._events: EventMessages | None = None
         self._said: Mapping[str, Any] | None = None
 
-    def speaks(self, dialect: Dialect, heads: frozenset[str] | set[str]) -> bool:
+    def speaks(self, dialect: Dialect, heads: frozenset[str]) -> bool:
         """Whether the span speaks a dialect. `heads` are the first parts of the names of its attributes."""
         if dialect.scopes and self.span.scope.name.startswith(dialect.scopes):
             return True
@@ -106,13 +106,22 @@ def _heads(signs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((sign.partition(".")[0] if sign[0] != "@" else "@", sign) for sign in signs)
 
 
-def heads_of(span: Span) -> set[str]:
+def heads_of(span: Span) -> frozenset[str]:
     """Return the first parts of the names of a span's attributes; `@` where events may say something."""
-    heads = {key.partition(".")[0] for key in span.attributes}
+    names = tuple(span.attributes)
+    heads = _HEADS_OF.get(names)  # few sets of names are on most spans
+    if heads is None:
+        heads = frozenset([name.partition(".")[0] for name in names])
+        if len(_HEADS_OF) < _MOST_HEADS and sum(map(len, names)) < _LONGEST_NAMES:
+            _HEADS_OF[names] = heads
     if span.events or not heads.isdisjoint(("events", "all_messages_events")):
-        heads.add("@")
-        heads.add("gen_ai")
+        return heads | {"@", "gen_ai"}
     return heads
+
+
+_HEADS_OF: dict[tuple[str, ...], frozenset[str]] = {}
+_MOST_HEADS = 1024
+_LONGEST_NAMES = 4096  # characters of all names of a span: they are anybody's
 
 
 def put_together(attributes: Mapping[str, Any], below: str) -> Any:
