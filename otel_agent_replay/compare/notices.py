@@ -93,7 +93,7 @@ def _of_run(name: str, run: RecordedRun, tree: Tree) -> list[Notice]:
     for loss in run.losses:
         lost[loss.reason.value, loss.what] += loss.count
     notices += [
-        Notice(f"loss_{reason}", name, f"{count} {what} {_REASONS.get(reason, reason)}")
+        Notice(f"loss_{reason}", name, f"{count} {what.replace('_', ' ')} {_REASONS.get(reason, reason)}")
         for (reason, what), count in sorted(lost.items())
     ]
     uncovered = [entry.what for entry in run.run.coverage.entries if entry.state != "captured"]
@@ -102,6 +102,9 @@ def _of_run(name: str, run: RecordedRun, tree: Tree) -> list[Notice]:
     notices += _incomplete(name, run)
     if tree.orphans:
         notices.append(Notice("orphans", name, f"{tree.orphans} spans without their parent were hung on the run"))
+    if tree.sharing:
+        text = f"{tree.sharing} spans share their id with another: all are compared, what lies below them is uncertain"
+        notices.append(Notice("shared_ids", name, text))
     if tree.cycles:
         notices.append(Notice("cycles", name, f"{tree.cycles} circles of parents were cut"))
     return notices
@@ -135,5 +138,6 @@ _REASONS = {
     "torn": "were cut off by a crash",
     "not_covered": "crossed where nothing was recorded",
     "late": "came after the run had ended",
+    "damaged": "in the spans as they came",
     "internal": "were lost by a defect of the recorder",
 }

@@ -7,6 +7,7 @@ the parent span id for the rest. Order and shape depend on no id and on no order
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -37,11 +38,15 @@ _make_tree_node = maker_of(TreeNode)
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """All nodes in preorder; `nodes[ROOT]` is the root. `orphans` were hung on the root, `cycles` were cut."""
+    """All nodes in preorder; `nodes[ROOT]` is the root. `orphans` were hung on the root, `cycles` were cut.
+
+    `sharing` spans have the id of another one: each is a node, and what names it as a parent lies below the first.
+    """
 
     nodes: Sequence[TreeNode]
     orphans: int = 0
     cycles: int = 0
+    sharing: int = 0
 
 
 def build_tree(run: RecordedRun) -> Tree:
@@ -55,7 +60,8 @@ def build_tree(run: RecordedRun) -> Tree:
             children.setdefault(parent if parent is not None else root, []).append(child)
     cycles = _hang_unreachable(root, children, parents)
     ordered = {parent: _in_order(spans, members) for parent, members in children.items()}
-    return Tree(_preorder(spans, root, ordered), orphans, cycles)
+    sharing = sum(count for count in Counter(one.span.span_id for one in spans).values() if count > 1)
+    return Tree(_preorder(spans, root, ordered), orphans, cycles, sharing)
 
 
 def _arrival(recorded: RecordedSpan) -> tuple[int, int, int, str | tuple[str, ...], int]:

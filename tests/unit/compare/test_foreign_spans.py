@@ -4,7 +4,9 @@ import json
 from dataclasses import replace
 
 import pytest
+from click.testing import CliRunner
 
+from otel_agent_replay.cli.diff import diff
 from otel_agent_replay.compare import Removed, Verdict, compare
 from otel_agent_replay.compare.tree import build_tree
 from otel_agent_replay.model import RecordedRun, RecordedSpan, Run, RunStatus, Span
@@ -53,6 +55,28 @@ def test_a_missing_parallel_tool_span_is_the_only_difference():
     assert change.a.name == "execute_tool weather"
     named = [pair for pair in comparison.alignment.pairs if pair.a != 0]
     assert len(named) == 5
+
+
+def test_spans_that_share_an_id_are_compared_and_said_to():
+    """Two different spans with one id are two steps, and a notice before any claim says that they share it."""
+    clean = [span(1, name="root"), span(2, 1, "tool A", 1, 2)]
+    shared = [*clean, span(2, 1, "tool B", 3, 4)]
+    comparison = compare(foreign_run(clean), foreign_run(shared))
+    (notice,) = [item for item in comparison.notices if item.code == "shared_ids"]
+    assert (notice.run, notice.text.split(":")[0]) == ("B", "2 spans share their id with another")
+    assert [change.b.name for change in comparison.changes] == ["tool B"]
+    assert not [item for item in compare(foreign_run(clean), foreign_run(clean)).notices if item.code == "shared_ids"]
+
+
+@pytest.mark.real
+@pytest.mark.skipif(DATA is None, reason="no recordings here: set OTEL_AGENT_REPLAY_DATA")
+def test_a_file_with_conflicting_spans_is_compared_with_a_notice(tmp_path):
+    """Case S16 through `diff`: its two spans of one id are two steps, and both sides are said to hold such spans."""
+    file = str(DATA / "cases" / "S16-trace-duplicate-span-ids" / "input.otlp.jsonl")
+    told = CliRunner().invoke(diff, ["--lake", str(tmp_path), file, file, "--json"])
+    document = json.loads(told.stdout)
+    assert ("shared_ids", "A and B") in {(item["code"], item["run"]) for item in document["notices"]}
+    assert sum(node["a"]["span_id"] == "d000000000000003" for node in document["nodes"]) == 2
 
 
 def test_orphans_and_circles_are_hung_on_the_run():
