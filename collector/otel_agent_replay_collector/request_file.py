@@ -129,6 +129,8 @@ class RequestSegment:
             else:
                 yield None, at, 0
                 at = rounded(at + 1, PAGE)
+        if any(self._data[at:]):
+            yield None, at, 0
 
     def _is_whole(self, at: int, length: int, checksum: int) -> bool:
         with memoryview(self._data) as data:
