@@ -168,7 +168,7 @@ def _attributes(
     environment = observation.get("environment") or trace.get("environment")
     if environment:
         found["langfuse.environment"] = attribute_of(environment)
-    if observation.get("parentObservationId") is None:
+    if not observation.get("parentObservationId"):
         for field, name in _TRACE_FIELDS.items():
             if trace.get(field) not in (None, []):
                 found[f"langfuse.trace.{name}"] = attribute_of(trace[field])

@@ -52,14 +52,14 @@ def test_a_langfuse_export(tmp_path):
         "mine": 1,
     }
     document = {
-        "trace": {"id": TRACE, "name": "t", "sessionId": "s-1", "userId": "u-1", "tags": ["a"], "scores": [{"name": "x"}]},
+        "trace": {"id": TRACE, "name": "t", "sessionId": "s-1", "userId": "u-1", "tags": ["a"], "scores": [{}]},
         "observations": [
             observation(
                 metadata=json.dumps(metadata), input='{"a": 1}', output={"b": [2]}, model="gpt-4o",
                 modelParameters={"temperature": 0.5, "top_p": None}, usageDetails={"input": 62},
                 costDetails={"total": 0.5},
             ),
-            observation(id=ROOT, type="AGENT", name="agent", parentObservationId=None, level="ERROR", statusMessage="x"),
+            observation(id=ROOT, type="AGENT", name="agent", parentObservationId="", level="ERROR", statusMessage="x"),
             observation(id="0000000000000003", type="EVENT", name="event", endTime=None),
         ],
     }  # fmt: skip
