@@ -15,13 +15,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import airline
+import real_runs
 import tree_peers
 from measure import Figure, report
 from mutated_runs import Maker, Mutation, Piece, recorded
 
 from otel_agent_replay.compare import Added, Changed, Comparison, Moved, NodeRef, Removed, compare
-from otel_agent_replay.model import Kind
+from otel_agent_replay.model import Kind, RecordedRun
 
 COLUMNS: dict[str, tuple[tuple[str, ...], float]] = {
     "structure 3%": (("insert", "delete"), 0.03),
@@ -201,31 +201,39 @@ def table(nodes: int, seeds: Sequence[int], methods: dict[str, Callable[[Piece, 
     return mine
 
 
-def real_runs() -> list[Piece]:
-    """Return the airline trajectories as runs: their model and tool calls with their own words; empty without them."""
-    runs = []
-    for record in airline.corpus() or []:
-        root = Piece(1, Kind.RUN, "airline")
-        uid, asked = 1, ""
-        for number, message in enumerate(record["traj"]):
-            if message["role"] not in ("assistant", "tool"):
-                continue
-            uid += 1
-            content, calls = str(message.get("content") or ""), message.get("tool_calls") or []
-            if message["role"] == "tool":
-                root.children.append(Piece(uid, Kind.TOOL, str(message.get("name")), asked, content))
-            else:
-                before = str(record["traj"][number - 1].get("content") or "") if number else ""
-                asked = json.dumps([call["function"]["arguments"] for call in calls])
-                root.children.append(Piece(uid, Kind.MODEL, "chat", f"{number} {before}", content + asked))
-        runs.append(root)
-    return runs
+REAL = (
+    "tau-bench/*.json",
+    "tau2-bench/*.json",
+    "swe-agent/*/*.traj",
+    "ljoukov-llm/*/*/run-?.json",
+    "who-and-when/*/*.json",
+)
+"""Files of real trajectories, imported as `agent-replay import` does; runs of fewer than five steps are left out."""
 
 
-def judge_real(share: float) -> Score:
+def real_pieces() -> dict[str, list[Piece]]:
+    """Return imported trajectories by where they come from, with their own words; {} where they are not here."""
+    found = {pattern.partition("/")[0]: [_piece(item.run) for item in real_runs.real_runs(pattern)] for pattern in REAL}
+    return {name: [run for run in runs if len(run.children) >= 5] for name, runs in found.items() if runs}
+
+
+def _piece(run: RecordedRun) -> Piece:
+    """Return a run as a tree of pieces. A model is asked with its last message; all before it was said before."""
+    root = Piece(1, Kind.RUN, "agent")
+    for uid, node in enumerate((node for node in run.nodes if node.step is not None), 2):
+        asked = real_runs.content(run, node, "call")
+        if node.kind is Kind.MODEL:
+            messages = asked["messages"]
+            asked = [len(messages), messages[-1:]]
+        answered = real_runs.said(run, node)
+        root.children.append(Piece(uid, node.kind, node.name, json.dumps(asked), answered))
+    return root
+
+
+def judge_real(runs: Sequence[Piece], share: float) -> Score:
     """Return what ours scores on real runs that were mutated as the mixed column says."""
     score = Score()
-    for seed, a in enumerate(real_runs()):
+    for seed, a in enumerate(runs):
         maker = Maker(seed, first=10_000)
         b, mutations = maker.mutate(a, COLUMNS[MIXED][0], share)
         case = Trial(a, b, mutations)
@@ -252,15 +260,15 @@ def main() -> int:
         figures.append(
             Figure(f"first departure found, {MIXED}, {name}", 20 * count / trials, 17, "of 20 trials", at_most=False)
         )
-    real = judge_real(0.1)
-    if real.trials:
+    for name, runs in real_pieces().items():
+        real = judge_real(runs, 0.1)
         detail = f"{real.trials} real runs, a tenth of their steps mutated"
         found = 20 * real.reported / real.trials
-        figures.append(Figure("F1 of pairs, real runs", round(real.f1, 4), 0.95, "", at_most=False, detail=detail))
+        figures.append(Figure(f"F1 of pairs, {name}", round(real.f1, 4), 0.95, "", at_most=False, detail=detail))
         figures.append(
-            Figure("first departure, real runs", round(found, 1), 17, "of 20 trials", at_most=False, detail=detail)
+            Figure(f"first departure, {name}", round(found, 1), 17, "of 20 trials", at_most=False, detail=detail)
         )
-    else:
+    if len(figures) == len(mine) + 2:
         print("no trajectories here: real runs were not measured")
     return report("align_quality", figures)
 

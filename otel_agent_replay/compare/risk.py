@@ -1,6 +1,7 @@
 """Which changes matter most: a rank with its reasons, from what the steps are and not from what they say. Pure.
 
-A dropped check and a new write come first; one read fewer is an improvement. Known of a step are its kind, its side
+A dropped check, a new write and a lost one come first; one read fewer is an improvement. Of the final answer alone the
+facts count. Known of a step are its kind, its side
 effect, the labels that the user's rules give it, and, where nothing else is known, a label told by its name.
 """
 
@@ -12,9 +13,10 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from otel_agent_replay.compare.changes import Added, Change, Changed, Field, Moved, NodeRef, Removed
+from otel_agent_replay.compare.changes import Added, Change, Changed, Field, FieldChange, Moved, NodeRef, Removed
 from otel_agent_replay.compare.comparison import Comparison
 from otel_agent_replay.compare.departure import Cause
+from otel_agent_replay.compare.text_facts import compare_texts
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model import AnswerSource, Kind, Node, OutcomeStatus, RecordedRun, SideEffect
 
@@ -192,8 +194,8 @@ class _Ranking:
     def _removed(step: _Step) -> _Finding:
         if step.label in _CHECKS:
             return 100, f"a check is gone: {step.name} ({step.label}, by {step.told})", False
-        if step.effect in _CHANGING:
-            return 60, f"{step.name} no longer happens, which is {_effect(step)}", False
+        if step.effect in _CHANGING and not step.refused:  # a task not done: worse than done at another place
+            return 90, f"{step.name} no longer happens, which is {_effect(step)}", False
         if step.kind in (Kind.TOOL, Kind.RETRIEVAL, Kind.HTTP, Kind.MODEL):
             return 0, f"one call of {step.name} fewer, which only reads", True
         return 10, f"{step.name} is gone", False
@@ -226,7 +228,7 @@ class _Ranking:
         for item in change.fields:
             risk, reason = _FIELDS.get(item.field, (15, f"{item.field} differs"))
             if step.kind == Kind.RUN and item.field is Field.RESULT:
-                risk, reason = 50, "the final answer differs"
+                risk, reason = _final_answer(item)
             elif item.field in (Field.STATUS, Field.FAILURE) and _mended(one, other):
                 found.append((3, "it failed and no longer does", True))
                 continue
@@ -238,6 +240,22 @@ class _Ranking:
                 risk, reason = 88, f"{item.field} of {_effect(step)} differs"
             found.append((risk, reason, False))
         return found
+
+
+def _final_answer(item: FieldChange) -> tuple[int, str]:
+    """Judge a final answer by its facts where text stands against text: other words alone are no risk."""
+    whole = item.differences[0] if len(item.differences) == 1 and not item.by_digest else None
+    if whole is None or not isinstance(whole.before, str) or not isinstance(whole.after, str):
+        return 50, "the final answer differs"
+    found = compare_texts(whole.before, whole.after)
+    kinds = dict.fromkeys(difference.kind.value for difference in found.differences)
+    if kinds:
+        return 55, f"the final answer differs in facts ({', '.join(kinds)})"
+    return (
+        (25, "the final answer has other words, and the same facts")
+        if found.whole
+        else (50, "the final answer differs")
+    )
 
 
 def _effect(step: _Step) -> str:

@@ -15,6 +15,7 @@ from otel_agent_replay.imports.trajectories.trajectory import ModelTurn, Said, T
 
 NAME = "who-and-when"
 _TERMINALS = ("computer_terminal", "computerterminal")
+_END = "TERMINATE"  # says that the talk is over; no answer
 _GAPS = {
     "model": "the file does not name it",
     "usage": "the file has no tokens and no cost",
@@ -40,7 +41,7 @@ def read(document: Any, source: str) -> Iterator[Trajectory]:
         NAME,
         turns,
         input=document.get("question"),
-        output=history[-1].get("content"),
+        output=next((entry["content"] for entry in reversed(history) if entry["content"].strip() != _END), None),
         told=list(_told(document, source)),
         gaps=_GAPS,
     )

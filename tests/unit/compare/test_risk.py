@@ -5,7 +5,7 @@ import pytest
 from otel_agent_replay.compare import compare, expected_change, rank_changes, risk_rules
 from otel_agent_replay.compare.questions import Reply
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.model import SideEffect
+from otel_agent_replay.model import AnswerSource, SideEffect
 from otel_agent_replay.testing.builders import run
 
 
@@ -41,6 +41,41 @@ def test_the_rank_does_not_follow_the_order_of_time():
     assert comparison.changes[0] is ranks[-1].change
     assert ranks[0].risk > 80
     assert "request of a write differs" in ranks[0].reasons
+
+
+def test_a_write_that_no_longer_happens_ranks_between_a_new_one_and_an_altered_one():
+    """A refund that is gone is a task not done: less than one too many, more than one with another amount."""
+    worst = [
+        ranked(desk, lambda b, more=more: desk(b, **more))[1][0]
+        for more in ({"refunds": 2}, {"refunds": 0}, {"amount": 99})
+    ]
+    assert [item.risk for item in worst] == sorted({item.risk for item in worst}, reverse=True)
+    assert "refund no longer happens, which is a write" in worst[1].reasons[0]
+
+
+def test_a_refused_write_that_is_gone_is_no_lost_write():
+    """What nobody did in the first run is not missed in the second."""
+    refused = {"side_effect": SideEffect.WRITE, "source": AnswerSource.REFUSED}
+    _, ranks = ranked(lambda b: b.tool("refund", {"amount": 1}, "no", **refused), lambda b: b)
+    assert ranks[0].risk < 50
+
+
+@pytest.mark.parametrize(
+    ("said", "said_now", "reason"),
+    [
+        ("You get $40 back.", "We refund you $40.", "other words, and the same facts"),
+        ("You get $40 back.", "We refund you $50.", "differs in facts (number)"),
+        ("You can have a refund.", "You cannot have a refund.", "differs in facts (negation)"),
+        ({"cents": 40}, {"cents": 50}, "the final answer differs"),
+    ],
+)
+def test_a_final_answer_ranks_by_its_facts(said, said_now, reason):
+    """Other words with the same facts rank below every other answer; values that are no text are just different."""
+    a, b = run("desk", seed=1).build(output=said), run("desk", seed=2).build(output=said_now)
+    comparison = compare(a, b)
+    (rank,) = rank_changes(comparison, a, b)
+    assert reason in rank.reasons[0]
+    assert (rank.risk < 50) == ("same facts" in reason)
 
 
 def test_a_check_inside_a_dropped_step_is_seen():

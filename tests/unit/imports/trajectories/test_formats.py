@@ -207,6 +207,7 @@ def test_who_and_when(tmp_path):
         {"role": "Orchestrator (thought)", "content": "Count."},
         {"role": "ComputerTerminal", "content": "4"},
         {"role": "WebSurfer", "content": "Four."},
+        {"role": "user", "name": "Verifier", "content": "TERMINATE"},
     ]
     log = {
         "question": "How many?",
@@ -216,9 +217,10 @@ def test_who_and_when(tmp_path):
         "mistake_reason": "y",
     }
     (one,) = imported(written(tmp_path, "1.json", log))
-    assert kinds(one) == ["input", "model", "tool", "model"]
-    assert [node.step for node in one.run.nodes[1:]] == [1, 2, 3, 4]
-    assert [node.name for node in nodes(one, Kind.MODEL)] == ["chat Orchestrator (thought)", "chat WebSurfer"]
+    assert kinds(one) == ["input", "model", "tool", "model", "model"]
+    assert [node.step for node in one.run.nodes[1:]] == [1, 2, 3, 4, 5]
+    assert [node.name for node in nodes(one, Kind.MODEL)][:2] == ["chat Orchestrator (thought)", "chat WebSurfer"]
+    assert body(one, one.run.nodes[0].outcome.result) == "Four."
     told = {label.name: (label.value, label.note) for label in one.labels}
     assert told["mistake_step"] == (3, "y")
 
