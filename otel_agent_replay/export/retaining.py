@@ -30,7 +30,7 @@ def retain_lake(
     lake = Path(lake)
     if dry_run or not lake.is_dir():
         return retain(lake, since_ns, dry_run=dry_run, needed={**_unsealed(lake), **needed()})
-    with maintenance_lock(lake):
+    with maintenance_lock(lake, wait_s):
         try:
             if not journal_folder(lake).is_dir():
                 return retain(lake, since_ns, needed=needed())

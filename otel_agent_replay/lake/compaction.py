@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,7 @@ from otel_agent_replay.lake.writer import FILE_ROWS
 GRACE_S = 60.0
 """How long files that were replaced stay, for readers that began before; a query of hours may want more."""
 
+_PATIENCE_S = 60.0
 _SCHEMAS = {SPANS: SPANS_SCHEMA, LOSSES: LOSSES_SCHEMA, LABELS: LABELS_SCHEMA}
 
 
@@ -95,29 +97,40 @@ def compact(
     if not lake.is_dir():
         report.bytes_after = 0
         return report
-    with maintenance_lock(lake):
-        try:
+    try:
+        with maintenance_lock(lake, _PATIENCE_S):
             settle(lake, grace_s)
-            report.skipped += remove_republished(lake)
-            tasks = _planned(lake, report)
-            total, done = sum(len(task.files) for task in tasks), 0
-            hours = set()
-            for task in tasks:
+            report.skipped += remove_republished(lake, grace_s)
+        tasks = _planned(lake, report)
+        total, done = sum(len(task.files) for task in tasks), 0
+        hours = set()
+        for task in tasks:
+            with maintenance_lock(lake, _PATIENCE_S):  # for each by itself: whoever completes a run waits no longer
                 if _merge(lake, task, report):
                     hours.add(task.partition)
-                done += len(task.files)
-                progress(done, total)
-            report.partitions = len(hours)
-            settle(lake, grace_s)
-        except OSError as error:
-            raise MaintenanceError(
-                f"{lake} could not be compacted further: {error}. Every run is where it was, or in the files that it "
-                "was merged into; make room or let it be written, and run it again"
-            ) from error
-        finally:
-            shutil.rmtree(lake / STAGING, ignore_errors=True)
+                shutil.rmtree(lake / STAGING, ignore_errors=True)
+            done += len(task.files)
+            progress(done, total)
+        report.partitions = len(hours)
+        _settled(lake, grace_s)
+    except OSError as error:
+        shutil.rmtree(lake / STAGING, ignore_errors=True)
+        raise MaintenanceError(
+            f"{lake} could not be compacted further: {error}. Every run is where it was, or in the files that it was "
+            "merged into; make room or let it be written, and run it again"
+        ) from error
     report.files_after, report.bytes_after = _size_of(lake)
     return report
+
+
+def _settled(lake: Path, grace_s: float) -> None:
+    """Wait until what was replaced may go, and remove it."""
+    while True:
+        with maintenance_lock(lake, _PATIENCE_S):
+            left = settle(lake, grace_s)
+        if not left:
+            return
+        time.sleep(left)
 
 
 def _planned(lake: Path, report: CompactionReport) -> list[_Task]:
@@ -177,7 +190,8 @@ def _count(report: CompactionReport, tasks: Sequence[_Task]) -> None:
 
 def _merge(lake: Path, task: _Task, report: CompactionReport) -> bool:
     """Merge the files of a task but for those that cannot be read, which are said. Returns whether any were."""
-    files = list(task.files)
+    there = {file.path for file in files_in(task.partition.folder(lake, task.table))}
+    files = [file for file in task.files if file.path in there]  # others were merged or deleted since it was planned
     while len(files) > 1:
         shutil.rmtree(lake / STAGING, ignore_errors=True)
         try:

@@ -14,7 +14,7 @@ from pathlib import Path
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.layout import LABELS, LOSSES, PAYLOADS, SPANS, LakeFile, Partition, all_partitions, file_at
-from otel_agent_replay.lake.live_files import pack_in, read_state
+from otel_agent_replay.lake.live_files import CompactionState, pack_in, read_state
 from otel_agent_replay.lake.merged_spans import Sources
 from otel_agent_replay.lake.row_groups import UnreadableFile
 from otel_agent_replay.lake.switch import finish, is_settled, recover
@@ -31,37 +31,35 @@ class Skipped:
     why: str
 
 
-def settle(lake: Path, grace_s: float) -> int:
-    """Undo what was begun and not done, and remove what no longer counts once `grace_s` seconds are over.
+def settle(lake: Path, grace_s: float) -> float:
+    """Undo what was begun and not done, and remove what has not counted for `grace_s` seconds.
 
-    Returns in how many folders there was something. Waits for the seconds that are left. Raises OSError.
+    Returns in how many seconds the rest may go; 0: nothing is left. Raises OSError.
     """
-    waiting = []
-    undone = 0
+    latest = 0.0
     for partition, table in _folders(lake):
         with contextlib.suppress(DamagedRecording):  # who plans further work there says so
-            before = read_state(partition.folder(lake, table))
             state = recover(lake, partition, table)
-            undone += state != before
-            if state is not None and not is_settled(state):
-                waiting.append((state.time_ns, partition, table))
-    for changed_ns, partition, table in sorted(waiting, key=lambda one: one[0]):
-        left = changed_ns / 1e9 + grace_s - time.time()
-        if left > 0:
-            time.sleep(min(left, grace_s))
-        finish(lake, partition, table)
-    return undone + len(waiting)
+            if state is None or is_settled(state):
+                continue
+            left = _left_s(state, grace_s)
+            if left > 0:
+                latest = max(latest, left)
+            else:
+                finish(lake, partition, table)
+    return latest
 
 
-def remove_republished(lake: Path) -> list[Skipped]:
-    """Remove files that were merged long ago and were published once more since. Returns those that say something new.
+def remove_republished(lake: Path, grace_s: float) -> list[Skipped]:
+    """Remove files that were merged long ago and are there all the same: a sealer published them once more.
 
-    Readers leave out either kind. Raises OSError.
+    Returns those that say something new, which readers leave out, too. Folders that were changed less than `grace_s`
+    seconds ago are left alone. Raises OSError.
     """
     skipped = []
     for partition, table in _folders(lake):
         with contextlib.suppress(DamagedRecording):
-            for file in _republished(partition.folder(lake, table)):
+            for file in _republished(partition.folder(lake, table), grace_s):
                 if table == SPANS and not _says_nothing_new(lake, file):
                     why = f"{file.path} was merged before and says something else now: readers leave it out"
                     skipped.append(Skipped(str(file.path), why))
@@ -72,13 +70,17 @@ def remove_republished(lake: Path) -> list[Skipped]:
     return skipped
 
 
+def _left_s(state: CompactionState, grace_s: float) -> float:
+    return min(state.time_ns / 1e9 + grace_s - time.time(), grace_s)  # a clock that was set back must not stop it
+
+
 def _folders(lake: Path) -> Iterator[tuple[Partition, str]]:
     return ((partition, table) for partition in all_partitions(lake) for table in GOVERNED)
 
 
-def _republished(folder: Path) -> list[LakeFile]:
+def _republished(folder: Path, grace_s: float) -> list[LakeFile]:
     state = read_state(folder)
-    if state is None:
+    if state is None or _left_s(state, grace_s) > 0:
         return []
     files = (file_at(path) for path in sorted(folder.glob("*.parquet")))
     return [file for file in files if file is not None and pack_in(file.path.name) in state.merged]

@@ -21,7 +21,10 @@ def switch(lake: Path, partition: Partition, table: str, staged: Sequence[Path],
     Raises OSError; what counts is then what counted before.
     """
     folder = partition.folder(lake, table)
-    state = read_state(folder) or CompactionState()
+    state = recover(lake, partition, table) or CompactionState()
+    if state.phase == DONE:
+        # What that one replaced may still be read; it never counts again, and `settling` removes it later.
+        state = state.finished(time.time_ns())
     names = [path.name for path in staged]
     write_state(folder, state.begun(names, replaced, time.time_ns()))
     try:

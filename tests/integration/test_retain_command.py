@@ -353,8 +353,9 @@ def test_the_lake_of_a_case_is_never_thinned_out(tmp_path):
     assert there(lake) == {run_id}
 
 
-def test_while_a_lake_is_compacted_nothing_is_deleted(lake):
+def test_while_a_lake_is_compacted_nothing_is_deleted(lake, monkeypatch):
     """One works on a lake at a time; the exit code says that it could not be done."""
+    monkeypatch.setattr(retaining, "retain_lake", partial(retaining.retain_lake, wait_s=0.0))
     run_id = make(lake, 1000)
     with maintenance_lock(lake):
         assert "compacts" in retain(lake, "--days", "2", status=125)
