@@ -6,6 +6,7 @@ Gives what `spans.spans_of` gives of the same message. A span's attributes, and 
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Collection
 from typing import TypeVar
 
@@ -29,7 +30,10 @@ _MOST_ORIGINS = 1 << 10
 _LONGEST_KNOWN = 256  # bytes: longer ones seldom repeat
 
 _ONE_BYTE = 0x7F  # the longest whose lengths take one byte each
-_KEY, _VALUE, _STRING = 0x0A, 0x12, 0x0A  # tags of a KeyValue and of the text in its value
+_KEY, _VALUE = 0x0A, 0x12  # tags in a KeyValue
+_STRING, _INTEGER, _DOUBLE = 0x0A, 0x18, 0x21  # tags in its value
+_MORE = 0x80  # set in each byte of an integer but the last
+_double = struct.Struct("<d").unpack_from
 
 
 class _Known(dict[bytes, _T]):
@@ -101,15 +105,24 @@ class SpanReader:
         )
 
     def _attribute(self, data: bytes) -> tuple[str, AttributeValue]:
-        """Return name and value of a serialised KeyValue; of the plainest, a short text, without making messages."""
-        at = 2 + data[1] if len(data) > 1 else 0  # where the value begins, should the name be short
-        if (
-            at + 4 <= len(data) <= _ONE_BYTE
-            and (data[0], data[at], data[at + 2]) == (_KEY, _VALUE, _STRING)
-            and data[at + 1] == len(data) - at - 2
-            and data[at + 3] == len(data) - at - 4
-        ):
-            return self._keys[data[2:at]], data[at + 4 :].decode()
+        """Return name and value of a serialised KeyValue; of the plainest kinds without making messages."""
+        if 6 < len(data) <= _ONE_BYTE:
+            at = 2 + data[1]  # where the value begins, should the name be short
+            if data[0] == _KEY and at + 3 < len(data) == at + 2 + data[at + 1] and data[at] == _VALUE:
+                kind = data[at + 2]
+                if kind == _STRING and data[at + 3] == len(data) - at - 4:
+                    return self._keys[data[2:at]], data[at + 4 :].decode()
+                if (
+                    kind == _INTEGER
+                    and len(data) <= at + 7
+                    and data[-1] < _MORE <= min(data[at + 3 : -1], default=_MORE)
+                ):
+                    number = 0
+                    for byte in data[: at + 2 : -1]:
+                        number = number << 7 | byte & _MORE - 1
+                    return self._keys[data[2:at]], number
+                if kind == _DOUBLE and len(data) == at + 11:
+                    return self._keys[data[2:at]], _double(data, at + 3)[0]
         message = KeyValue.FromString(data)
         return message.key, value_from_otlp(message.value)
 
