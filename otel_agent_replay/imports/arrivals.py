@@ -13,12 +13,16 @@ _WHOLE_ID = 16  # bytes
 
 
 class Arrivals:
-    """What came. Pieces of a span are joined, spans of others redacted, records that cannot be read kept as spans."""
+    """What came. Pieces of a span are joined, spans of others redacted, records that cannot be read kept as spans.
+
+    `masked` are the trace and span ids of spans in which something was redacted.
+    """
 
     def __init__(self, redaction: Redaction | None) -> None:
         self.traces: dict[bytes, list[Span]] = {}
         self.attempts: dict[AttemptKey, list[OwnSpan]] = {}
         self.anomalies: list[Anomaly] = []
+        self.masked: list[tuple[bytes, bytes]] = []
         self._redaction = redaction
         self._joiner = PartJoiner()
 
@@ -37,8 +41,10 @@ class Arrivals:
         except DamagedRecording as error:
             self._tell(AnomalyCode.UNREADABLE, span, f"{error}: it is kept as a span of others")
         if kept is not None:
-            kept = kept if self._redaction is None else redacted(kept, self._redaction)
-            self.traces.setdefault(kept.trace_id, []).append(kept)
+            clean = kept if self._redaction is None else redacted(kept, self._redaction)
+            if clean is not kept:
+                self.masked.append((kept.trace_id, kept.span_id))
+            self.traces.setdefault(kept.trace_id, []).append(clean)
 
     def end(self) -> None:
         """Say which spans were not whole, and join cut trace ids with the one trace that they are part of."""

@@ -12,7 +12,8 @@ from otel_agent_replay import semconv
 from otel_agent_replay.imports.dialects import SpanFacts, facts_of
 from otel_agent_replay.imports.dialects.model_calls import bare_request
 from otel_agent_replay.imports.dialects.same_call import Told, as_told_again, calls_told
-from otel_agent_replay.imports.trace_structure import Placed, Structure
+from otel_agent_replay.imports.dialects.span_facts import NOTHING
+from otel_agent_replay.imports.trace_structure import DEEPEST, Placed, Structure
 from otel_agent_replay.model import (
     AttributeValue,
     Call,
@@ -28,9 +29,6 @@ from otel_agent_replay.model import (
 from otel_agent_replay.otlp.facts import with_facts
 from otel_agent_replay.protocols.otel_messages import NAME
 
-_DEEPEST = 200
-"""Parts of a logical place; what lies deeper has the place of its ancestor there."""
-
 _ERROR = 2  # OTLP's status code
 
 
@@ -40,13 +38,22 @@ class ForeignNodes:
     def __init__(self, structure: Structure) -> None:
         self._placed = structure.spans
         self._root = structure.root
-        self.facts: list[SpanFacts] = [facts_of(item.span) for item in self._placed]
+        self.failed: list[tuple[int, str]] = []
+        self.facts: list[SpanFacts] = [self._facts(index) for index in range(len(self._placed))]
         self._marks: dict[int, tuple[str, ...]] = {}
         self._count_once()
         self._paths: dict[int, tuple[str, ...]] = {}
         self._seen: dict[tuple[tuple[str, ...], str, str], int] = {}
         self._steps = self._numbered()
         self.payloads: dict[bytes, bytes] = {}
+
+    def _facts(self, index: int) -> SpanFacts:
+        """Return what a span says; a defect of ours in reading it is noted in `failed`, and loses no span."""
+        try:
+            return facts_of(self._placed[index].span)
+        except Exception as error:
+            self.failed.append((index, f"{type(error).__name__}: {error}"))
+            return NOTHING
 
     def _count_once(self) -> None:
         told = [Told(item.span, facts, item.parent) for item, facts in zip(self._placed, self.facts, strict=True)]
@@ -77,7 +84,7 @@ class ForeignNodes:
             self._paths[index] = above
             return RecordedSpan(item.span)
         name = facts.name if kind is not Kind.RUN else item.span.name
-        above = above[:_DEEPEST]
+        above = above[:DEEPEST]
         number = self._seen.get((above, kind.value, name), 0)
         self._seen[above, kind.value, name] = number + 1
         path = self._paths[index] = (*above, f"{kind}:{name}#{number}")

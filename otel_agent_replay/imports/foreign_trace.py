@@ -77,12 +77,16 @@ def run_of_structure(structure: Structure, source: str = "", run_id: bytes = b""
     if source:
         made[structure.root] = _with_source(made[structure.root], source)
     spans = [made[index] for index in sorted(made, key=lambda index: placed[index].begin)]
-    losses = tuple(
+    failed = tuple(
+        Loss(LossReason.INTERNAL, "dialect of a span", 1, why, run.run_id, placed[index].span.span_id, run.started_ns)
+        for index, why in nodes.failed
+    )
+    odd = tuple(
         Loss(LossReason.DAMAGED, anomaly.code.value, 1, anomaly.detail, run.run_id, anomaly.span_id, root.span.start_ns)
         for anomaly in structure.anomalies
         if anomaly.code is not AnomalyCode.DUPLICATE_SPAN
     )
-    return RecordedRun(run, tuple(spans), nodes.payloads.get, losses)
+    return RecordedRun(run, tuple(spans), nodes.payloads.get, (*odd, *failed))
 
 
 def _with_source(root: RecordedSpan, source: str) -> RecordedSpan:

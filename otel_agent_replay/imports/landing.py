@@ -75,6 +75,7 @@ def land(
     arrivals.end()
     landing = _Landing(Path(lake), source, segments, [*noted, *arrivals.anomalies])
     landing.landed.anomalies += arrivals.anomalies
+    landing.tell_masked(arrivals.masked)
     landing.land_traces(arrivals.traces)
     landing.land_attempts(arrivals.attempts)
     landing.flush()
@@ -89,12 +90,18 @@ class _Landing:
         self._catalog = Lake(lake)
         self._source = source
         self._segments = segments
+        self._masked: dict[bytes, set[bytes]] = {}
         self._noted: dict[bytes, list[Anomaly]] = {}
         for anomaly in noted:
             self._noted.setdefault(anomaly.trace_id, []).append(anomaly)
         self._new: list[RecordedRun] = []
         self._again: list[RecordedRun] = []
         self.landed = Landed()
+
+    def tell_masked(self, masked: Iterable[tuple[bytes, bytes]]) -> None:
+        """Note the spans in which something was redacted: trace and span ids."""
+        for trace_id, span_id in masked:
+            self._masked.setdefault(trace_id, set()).add(span_id)
 
     # --- traces of others ---
 
@@ -124,6 +131,7 @@ class _Landing:
         before, after = _by_content(stored.losses), _by_content(recorded.losses)
         # What was noted when they were read is not told by the spans.
         after |= {key: loss for key, loss in before.items() if loss.what in _NOTED_ONLY}
+        after |= {key: loss for key, loss in before.items() if loss.reason is LossReason.REDACTED}
         recorded = replace(recorded, losses=tuple(after.values()))
         if {content_of(item.span) for item in structure.spans} == contents and before.keys() == after.keys():
             self.landed.unchanged_runs += 1
@@ -139,7 +147,11 @@ class _Landing:
             Loss(LossReason.DAMAGED, str(one.code), 1, one.detail, run.run_id, one.span_id, run.started_ns)
             for one in self._noted.get(run.trace_id, ())
         )
-        return replace(recorded, losses=(*recorded.losses, *noted)) if noted else recorded
+        masked = tuple(
+            Loss(LossReason.REDACTED, "texts of a span", 1, "", run.run_id, span_id, run.started_ns)
+            for span_id in sorted(self._masked.get(run.trace_id, ()))
+        )
+        return replace(recorded, losses=(*recorded.losses, *noted, *masked)) if noted or masked else recorded
 
     def _tell(self, structure: Structure, recorded: RecordedRun) -> None:
         placed = structure.spans

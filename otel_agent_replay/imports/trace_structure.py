@@ -6,11 +6,19 @@ step is a recursion, so that neither a hundred thousand spans nor a chain of the
 
 from __future__ import annotations
 
+import json
 import marshal
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from otel_agent_replay.model import Anomaly, AnomalyCode, Span
+
+DEEPEST = 200
+"""Spans under one another up to which each has a logical place of its own; what is deeper has its ancestor's."""
+
+_CUT_JSON = re.compile(r"\s*\[?\s*\{\s*\"")
+_JSON_ENDS = ("}", "]")
 
 
 class Placed(NamedTuple):
@@ -52,7 +60,12 @@ def structure_of(spans: Sequence[Span]) -> Structure:
         parents.append(parent)
     _cut_cycles(kept, parents, anomalies)
     _look_at_times(kept, parents, anomalies)
+    _look_at_texts(kept, anomalies)
     placed = _in_order(kept, parents)
+    deep = [item.span for item in placed if item.depth > DEEPEST]
+    if deep:
+        detail = f"{len(deep)} spans lie deeper than {DEEPEST}: their logical place is that of an ancestor"
+        anomalies.append(_anomaly(AnomalyCode.DEEP_NESTING, deep[0], detail))
     root = _root(placed, anomalies)
     anomalies.sort(key=lambda anomaly: (anomaly.span_id, anomaly.code, anomaly.detail))
     return Structure(placed, root, anomalies)
@@ -168,6 +181,30 @@ def _look_at_times(spans: list[Span], parents: list[int | None], anomalies: list
             if early > 0 or late > 0:
                 which = f"begins {early:,} ns before" if early > 0 else f"ends {late:,} ns after"
                 anomalies.append(_anomaly(AnomalyCode.CHILD_OUTSIDE_PARENT, span, f"it {which} its parent"))
+
+
+def _look_at_texts(spans: list[Span], anomalies: list[Anomaly]) -> None:
+    for span in spans:
+        cut = [name for name, value in span.attributes.items() if type(value) is str and _is_cut_json(value)]
+        if cut:
+            anomalies.append(
+                _anomaly(AnomalyCode.CUT_JSON, span, f"JSON that ends in the middle: {', '.join(cut[:5])}")
+            )
+
+
+def _is_cut_json(text: str) -> bool:
+    """Whether it begins as an object, or a list of them, and an end of either is missing."""
+    if text[:1] not in "[{ \n" or len(text) < 3 or text.rstrip().endswith(_JSON_ENDS):
+        return False
+    if _CUT_JSON.match(text) is None:
+        return False
+    try:
+        json.loads(text)
+    except json.JSONDecodeError:
+        return True
+    except RecursionError:
+        return False
+    return False
 
 
 # --- order ---

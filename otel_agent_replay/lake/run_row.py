@@ -12,6 +12,7 @@ from otel_agent_replay.model import (
     Coverage,
     CoverageEntry,
     Kind,
+    LossReason,
     Node,
     OutcomeStatus,
     RecordedRun,
@@ -115,7 +116,7 @@ def run_totals(recorded: RecordedRun) -> dict[str, Any]:
         "input_tokens": _sum(models, semconv.USAGE_INPUT_TOKENS),
         "output_tokens": _sum(models, semconv.USAGE_OUTPUT_TOKENS),
         "cost_usd": _sum(models, semconv.COST_USD),
-        "loss_count": sum(loss.count for loss in recorded.losses),
+        "loss_count": sum(loss.count for loss in recorded.losses if loss.reason is not LossReason.DAMAGED),
     }
 
 

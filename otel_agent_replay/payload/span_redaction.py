@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from otel_agent_replay.model import Span, SpanEvent, SpanLink
+from otel_agent_replay.model import InstrumentationScope, Resource, Span, SpanEvent, SpanLink
 from otel_agent_replay.payload.redaction import Redaction
 
 
 def redacted(span: Span, redaction: Redaction) -> Span:
-    """Return `span` with every text of it redacted: the same object when nothing is."""
-    if _is_clean(span, redaction):
+    """Return `span` with every text of it redacted, and of who emitted it: the same object when nothing is."""
+    resource, scope = _emitted_by(span, redaction)
+    if resource is not span.resource or scope is not span.scope:
+        span = replace(span, resource=resource, scope=scope)
+    if _is_clean([span.name, span.status_message], _maps(span), redaction):
         return span
     return replace(
         span,
@@ -37,10 +40,28 @@ def redacted(span: Span, redaction: Redaction) -> Span:
     )
 
 
-def _is_clean(span: Span, redaction: Redaction) -> bool:
+_Emitted = tuple[Resource, InstrumentationScope]
+_last: tuple[_Emitted, Redaction, _Emitted] | None = None  # spans that follow each other mostly share theirs
+
+
+def _emitted_by(span: Span, redaction: Redaction) -> _Emitted:
+    """Return the resource and scope of a span, redacted: the same objects when nothing is."""
+    global _last
+    last = _last
+    if last is not None and last[0][0] is span.resource and last[0][1] is span.scope and last[1] is redaction:
+        return last[2]
+    resource, scope = span.resource, span.scope
+    if not _is_clean([], [resource.attributes], redaction):
+        resource = replace(resource, attributes=redaction.attributes(resource.attributes))
+    if not _is_clean([], [scope.attributes], redaction):
+        scope = replace(scope, attributes=redaction.attributes(scope.attributes))
+    _last = (span.resource, span.scope), redaction, (resource, scope)
+    return resource, scope
+
+
+def _is_clean(texts: list[str], maps: Iterable[Mapping[str, Any]], redaction: Redaction) -> bool:
     """Return whether nothing has to be looked at one by one: most spans are short and clean, and pass at once."""
-    texts = [span.name, span.status_message]
-    for attributes in _maps(span):
+    for attributes in maps:
         for name, value in attributes.items():
             if redaction.is_named(name) or isinstance(value, Mapping):
                 return False
