@@ -32,6 +32,7 @@ _LONGEST_KNOWN = 256  # bytes: longer ones seldom repeat
 _ONE_BYTE = 0x7F  # the longest whose lengths take one byte each
 _KEY, _VALUE = 0x0A, 0x12  # tags in a KeyValue
 _STRING, _INTEGER, _DOUBLE = 0x0A, 0x18, 0x21  # tags in its value
+_DIGITS = 4  # bytes of an integer that is looked at here
 _MORE = 0x80  # set in each byte of an integer but the last
 _double = struct.Struct("<d").unpack_from
 
