@@ -99,6 +99,7 @@ def compact(
         return report
     try:
         with maintenance_lock(lake, _PATIENCE_S):
+            shutil.rmtree(lake / STAGING, ignore_errors=True)  # of one that died
             settle(lake, grace_s)
             report.skipped += remove_republished(lake, grace_s)
         tasks = _planned(lake, report)
