@@ -29,6 +29,7 @@ from otel_agent_replay.lake.parquet_file import damage_named
 from otel_agent_replay.lake.payload_store import PackReader
 from otel_agent_replay.lake.run_row import load_run
 from otel_agent_replay.lake.schema import file_facts
+from otel_agent_replay.lake.trace_index import runs_of_traces
 from otel_agent_replay.lake.whole_run import merged_attempts, merged_facts, with_prefix
 from otel_agent_replay.model import Loss, RecordedRun, Run, digest_of, run_started_ms
 
@@ -149,13 +150,14 @@ class Lake:
 
         Of trace ids, with `first_ms` or `last_ms`, only those of runs that began in its hour or later, or earlier.
         """
-        if column == "run_id":
-            if lowest == highest:
-                return {lowest} if self.has(lowest) else set()
-            files = all_files(self.root, SPANS, first_ms=run_started_ms(lowest), last_ms=run_started_ms(highest))
-        else:
+        if column == "trace_id":
+            everywhere = first_ms is None and last_ms is None
             files = all_files(self.root, SPANS, first_ms=first_ms, last_ms=last_ms)
-        return {run_id for file in files for run_id in _roots_between(file, column, lowest, highest)}
+            return runs_of_traces(self.root, files, _trace_ids, lowest, highest, all_of_them=everywhere)
+        if lowest == highest:
+            return {lowest} if self.has(lowest) else set()
+        files = all_files(self.root, SPANS, first_ms=run_started_ms(lowest), last_ms=run_started_ms(highest))
+        return {run_id for file in files for run_id in _runs_between(file, lowest, highest)}
 
     def forks_in(self, partition: Partition) -> dict[bytes, bytes]:
         """Return the forks among the runs of an hour, each with its origin."""
@@ -366,14 +368,17 @@ def root_rows(file: LakeFile, columns: list[str]) -> pa.Table:
         return table.filter(table.column("root"))
 
 
-def _roots_between(file: LakeFile, column: str, lowest: bytes, highest: bytes) -> list[bytes]:
-    """Return the run ids of the root rows whose `column` lies between two values of its length."""
-    roots = root_rows(file, sorted({"run_id", column}))
-    values = roots.column(column)
+def _trace_ids(file: LakeFile) -> pa.Table:
+    return root_rows(file, ["run_id", "trace_id"])
+
+
+def _runs_between(file: LakeFile, lowest: bytes, highest: bytes) -> list[bytes]:
+    """Return the ids of the runs of a file that lie between two."""
+    values = root_rows(file, ["run_id"]).column("run_id")
     between = pc.and_(
         pc.greater_equal(values, pa.scalar(lowest, values.type)), pc.less_equal(values, pa.scalar(highest, values.type))
     )
-    found: list[Any] = roots.column("run_id").filter(between).to_pylist()
+    found: list[Any] = values.filter(between).to_pylist()
     return found
 
 

@@ -43,6 +43,44 @@ def test_a_run_id_or_prefix_of_one_is_found_without_reading_other_hours(days):
         Lake(root).find(runs[17].run.trace_id.hex())
 
 
+def test_a_trace_is_found_again_without_reading_other_hours(days):
+    """Once the lake was searched for a trace, an index says where each lies, one or a range of them."""
+    root, runs = days
+    assert Lake(root).find(runs[3].run.trace_id.hex()) == runs[3].run.run_id
+    break_files_but(root, SPANS, STARTED_MS + 17 * HOUR_MS)
+    assert Lake(root).find(runs[17].run.trace_id.hex()) == runs[17].run.run_id
+    assert len(Lake(root).between("trace_id", runs[3].run.trace_id, runs[17].run.trace_id)) == 15
+    with pytest.raises(RunNotFound):
+        Lake(root).find("f" * 32)
+
+
+def test_the_index_of_traces_follows_the_files(days):
+    """A run that came later is found, one whose file is gone is not, whatever the index says."""
+    root, runs = days
+    Lake(root).find(runs[3].run.trace_id.hex())
+    later = [full_run(number, started_ms=STARTED_MS + number * HOUR_MS) for number in range(40, 60)]
+    for end in (1, 20):
+        write_runs(root, later[:end], segments=["two"])
+        for recorded in (*later[:end], runs[5]):
+            assert Lake(root).find(recorded.run.trace_id.hex()) == recorded.run.run_id
+    for file in list(all_files(root, SPANS))[3:25]:
+        file.path.unlink()
+    with pytest.raises(RunNotFound):
+        Lake(root).find(runs[5].run.trace_id.hex())
+    assert Lake(root).find(later[5].run.trace_id.hex()) == later[5].run.run_id
+
+
+@pytest.mark.parametrize("damage", [b"", b"ARROW1", None])
+def test_an_index_that_is_damaged_or_gone_changes_nothing(days, damage):
+    """The index only saves time: the files say the same without it."""
+    root, runs = days
+    Lake(root).find(runs[3].run.trace_id.hex())
+    (index,) = (root / "index").iterdir()
+    index.unlink() if damage is None else index.write_bytes(damage)
+    assert Lake(root).find(runs[9].run.trace_id.hex()) == runs[9].run.run_id
+    assert Lake(root).between("trace_id", bytes(16), b"\xff" * 16) == {recorded.run.run_id for recorded in runs}
+
+
 def test_runs_of_a_time_are_listed_without_reading_other_hours(days):
     """A list from a moment on reads the hours from there on."""
     root, runs = days
