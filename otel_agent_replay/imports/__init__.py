@@ -1,6 +1,7 @@
 """Other people's files -> our data: what was recorded elsewhere, read as it stands, never executed.
 
-    files       which format a file has, and its reader    landing     spans -> runs in the lake
+    files       which format a file has, and its reader    landing     spans -> runs in the lake (arrivals,
+                                                                       trace_structure, foreign_trace)
     exchanges   a file -> the model exchanges in it        cassettes   VCR, nock and test-agent recordings
     bodies      a bare response body                           packed      gzip and hexadecimal text around it
 

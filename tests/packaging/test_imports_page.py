@@ -10,6 +10,7 @@ import otel_agent_replay
 from otel_agent_replay import semconv
 from otel_agent_replay.imports.dialects import DIALECTS, Dialect
 from otel_agent_replay.imports.files import READERS
+from otel_agent_replay.model import AnomalyCode
 
 PAGE = (Path(otel_agent_replay.__file__).parent / "imports" / "README.md").read_text("utf-8")
 
@@ -59,3 +60,15 @@ def test_the_page_names_every_reader(name):
 def test_the_page_names_no_other_reader():
     """The table of formats names nothing that is not read."""
     assert {row[0].strip("`") for row in rows("formats")} == set(READERS)
+
+
+def test_every_anomaly_has_its_row() -> None:
+    """The table of what may be odd about a trace names every code, and no other, in the order they are defined."""
+    told = [row for row in rows("anomalies") if row[0].startswith("`")]
+    assert [row[0].strip("`") for row in told] == [str(code) for code in AnomalyCode]
+
+
+def test_the_page_says_which_anomalies_lose_something() -> None:
+    """The codes that end an import with 1 are those that the page lists."""
+    said = PAGE.partition("read otherwise than it was meant (")[2].partition(")")[0]
+    assert set(said.split("`")[1::2]) == {str(code) for code in AnomalyCode if code.is_left_out}
