@@ -24,12 +24,14 @@ _PATH = "/v1/traces"
 class OtlpHttpSender:
     """Sends to `endpoint`: a base URL, to which `/v1/traces` is added, or one that ends in it.
 
-    `headers` go with every request, `session` holds keys of TLS. `wait` sleeps (tests give their own).
+    `headers` go with every request, `session` holds keys of TLS. `tries` is how often a message is
+    sent before that is given up; `wait` sleeps (tests give their own).
     """
 
     endpoint: str
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 30.0
+    tries: int = _TRIES
     wait: Callable[[float], None] = time.sleep
     session: requests.Session = field(default_factory=requests.Session)
 
@@ -45,7 +47,7 @@ class OtlpHttpSender:
         headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", **self.headers}
         pause = _FIRST_WAIT_S
         why = ""
-        for _ in range(_TRIES):
+        for _ in range(self.tries):
             asked_s = 0.0
             try:
                 answer = self.session.post(self.url, data=body, headers=headers, timeout=self.timeout_s)
@@ -61,7 +63,7 @@ class OtlpHttpSender:
                 asked_s = _seconds(answer.headers.get("Retry-After", ""))
             self.wait(min(max(pause, asked_s), _LONGEST_WAIT_S))
             pause *= 2
-        raise ExportRefused(f"{self.url} did not take the spans, {_TRIES} times asked: {why}", may_try_again=True)
+        raise ExportRefused(f"{self.url} did not take the spans, {self.tries} times asked: {why}", may_try_again=True)
 
     def _look_at(self, answer: requests.Response) -> None:
         try:

@@ -25,6 +25,7 @@ from otel_agent_replay.model import Loss, LossReason, RecordedRun, Span
 from otel_agent_replay.settings import Settings, variables
 
 _DEFAULT_ENDPOINT = "http://127.0.0.1:4318"
+_TRIES = 3
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _PATIENCE_S = 900.0
 """How long a sender goes on without anything being taken; then the next one does."""
@@ -94,7 +95,7 @@ class OtlpDestination:
             session.verify = target.authority
         if target.certificate:
             session.cert = (target.certificate, target.key) if target.key else target.certificate
-        self._sender = OtlpHttpSender(target.endpoint, target.headers, session=session)
+        self._sender = OtlpHttpSender(target.endpoint, target.headers, session=session, tries=_TRIES)
         self._message_bytes = target.message_bytes
         self._leftovers = leftovers
 
