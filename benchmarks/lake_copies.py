@@ -92,8 +92,9 @@ def made_by(*more: Path) -> str:
     """Return a digest of the code that makes a lake: this corpus, the package's own writer, and `more` files."""
     lake = Path(otel_agent_replay.lake.__file__).parent
     sources = [_HERE / "lake_corpus.py", _HERE / "lake_copies.py", *more]
-    sources += [lake / f"{name}.py" for name in ("schema", "rows", "run_row", "promoted", "attributes", "writer")]
-    sources += [lake / f"{name}.py" for name in ("parquet_file", "payload_store", "layout")]
+    sources += [lake / f"{name}.py" for name in ("schema", "span_table", "span_columns", "node_columns", "run_row")]
+    sources += [lake / f"{name}.py" for name in ("promoted", "attributes", "arrays", "writer", "parquet_file")]
+    sources += [lake / f"{name}.py" for name in ("payload_store", "layout")]
     return hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
 
 

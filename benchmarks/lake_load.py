@@ -1,8 +1,9 @@
 """One run loaded out of ten million spans, and the README's five queries beside the same data as JSON text.
 
-    python benchmarks/lake_load.py [--spans 10000000] [--query-spans 1000000]
+    python benchmarks/lake_load.py [--spans 10000000] [--query-spans 10000000] [--remove]
 
-The corpus is made once, in build/benchmarks, and made anew when the code that writes it changes.
+The corpus is made once, in build/benchmarks, and made anew when the code that writes it changes; `--remove` deletes it
+afterwards (at ten million spans some 2 GB, and the peer's layouts).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import math
 import random
 import re
 import resource
+import shutil
 import statistics
 import sys
 import time
@@ -82,10 +84,16 @@ def loading(lakes: list[Path]) -> list[Figure]:
     sizes = [lake.name.removeprefix("lake-") for lake in lakes]
     shown = ", ".join(f"{size} {statistics.median(times):.0f} ms" for size, times in zip(sizes, taken, strict=True))
     middle, low, high = spread(taken[-1])
-    for lake, runs, size in zip(lakes, drawn, sizes, strict=True):
-        traces = [1000 * timed(lambda lake=lake, trace=trace: load(lake, trace.hex())) for _, trace in runs[:7]]
-        print(f"info by trace id, which may lie in any hour: {size} spans, median {statistics.median(traces):.0f} ms")
+    by_trace, by_trace_shown = by_trace_id(lakes, drawn, sizes)
     return [
+        Figure(f"the same by trace id, out of {sizes[-1]} spans", by_trace[-1], 150, "ms", detail=by_trace_shown),
+        Figure(
+            f"by trace id, {sizes[-1]} against {sizes[0]} spans",
+            by_trace[-1] / by_trace[0],
+            1.5,
+            "x",
+            detail="(medians)",
+        ),
         Figure(f"one run and a step's bytes out of {sizes[-1]} spans", middle, 150, "ms", low=low, high=high),
         Figure(
             f"the same, {sizes[-1]} against {sizes[0]} spans",
@@ -95,6 +103,21 @@ def loading(lakes: list[Path]) -> list[Figure]:
             detail=f"({shown})",
         ),
     ]
+
+
+def by_trace_id(lakes: list[Path], drawn: list[list[tuple[bytes, bytes]]], sizes: list[str]) -> tuple[list[float], str]:
+    """Return the median milliseconds of a load by trace id, which may lie in any hour, of each lake, and all as text."""
+    first = [
+        1000 * timed(lambda lake=lake, runs=runs: load(lake, runs[0][1].hex())) for lake, runs in zip(lakes, drawn)
+    ]
+    taken: list[list[float]] = [[] for _ in lakes]
+    for number in range(1, LOADS // 2):
+        for lake, runs, times in zip(lakes, drawn, taken, strict=True):
+            trace = runs[number][1].hex()
+            times.append(1000 * timed(lambda lake=lake, trace=trace: load(lake, trace)))
+    middle = [statistics.median(times) for times in taken]
+    shown = (f"{size} {one:.0f} ms, the first {before:.0f} ms" for size, one, before in zip(sizes, middle, first))
+    return middle, f"({'; '.join(shown)})"
 
 
 def readme_queries() -> dict[str, str]:
@@ -187,8 +210,9 @@ def size_of(folder: Path) -> float:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--spans", type=int, default=10_000_000, help="size of the largest lake")
-    parser.add_argument("--query-spans", type=int, default=MIDDLE, help="size of both layouts that are queried")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each pair of queries")
+    parser.add_argument("--query-spans", type=int, default=10_000_000, help="size of both layouts that are queried")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each pair of queries")
+    parser.add_argument("--remove", action="store_true", help="delete what was made, afterwards")
     given = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     started = time.perf_counter()
@@ -198,7 +222,15 @@ def main() -> int:
     print(
         f"info peak memory of the measuring process {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB"
     )
+    if given.remove:
+        remove_corpora(given.query_spans, lakes)
     return report("lake_load", figures)
+
+
+def remove_corpora(query_spans: int, lakes: list[Path]) -> None:
+    layouts = [layout_of(query_spans, FOLDER), layout_of(query_spans, FOLDER, lean=True)]
+    for folder in (*lakes, lake_of(query_spans, FOLDER), *layouts):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":
