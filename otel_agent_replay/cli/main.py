@@ -56,6 +56,7 @@ COMMANDS: Mapping[str, LazyCommand] = {
     "seal": LazyCommand("seal", "Move closed journal segments into the lake."),
     "compact": LazyCommand("compact", "Merge the lake's small files, while it is in use."),
     "stats": LazyCommand("stats", "Show what the lake takes, and what of it is shared."),
+    "upgrade": LazyCommand("upgrade", "Bring a lake of an older format to the current one."),
     "demo": LazyCommand("demo", "Replay the recording that comes with the package."),
     "doctor": LazyCommand("doctor", "Show settings, lake health and what of this installation is covered."),
 }

@@ -134,6 +134,11 @@ def _empty_leaves(table: pa.Table) -> list[str]:
     ]
 
 
+def leaf_paths(schema: pa.Schema) -> list[str]:
+    """Return the Parquet paths of all leaf columns of a schema."""
+    return [leaf for field in schema for leaf in _leaves(field, "")]
+
+
 def _leaves(field: pa.Field[Any], prefix: str) -> list[str]:
     """Return the Parquet paths of a field's leaf columns."""
     path = prefix + field.name

@@ -224,7 +224,11 @@ LOSSES = pa.schema(
     [
         _field("run_id", pa.binary(16), "the run; null: unknown"),
         _field("span_id", pa.binary(), "the span; null: unknown"),
-        _field("reason", _TEXT, "dropped, truncated, sampled, redacted, unparsable, torn, not_covered, late, damaged, internal"),
+        _field(
+            "reason",
+            _TEXT,
+            "dropped, truncated, sampled, redacted, unparsable, torn, not_covered, late, damaged, internal",
+        ),
         _field("what", _TEXT, "what was lost"),
         _field("count", pa.int64(), "how many"),
         _field("detail", _TEXT, "more about it"),
@@ -267,21 +271,34 @@ def file_metadata(*, segments: Sequence[str], quirks: Iterable[str]) -> dict[str
     }
 
 
-def file_facts(metadata: Mapping[bytes, bytes] | None, path: object) -> FileFacts:
-    """Return what a file's metadata says; raises UnsupportedFormat when it needs a newer reader or is not ours."""
+def stated_facts(metadata: Mapping[bytes, bytes] | None, path: object) -> FileFacts:
+    """Return what a file's metadata says, of whatever format; raises UnsupportedFormat when it is not ours."""
     entries = metadata or {}
     try:
-        reader = int(entries[_PREFIX + b"reader_version"])
-        facts = FileFacts(
+        return FileFacts(
             int(entries[_PREFIX + b"format_version"]),
-            reader,
+            int(entries[_PREFIX + b"reader_version"]),
             tuple(json.loads(entries[_PREFIX + b"quirks"])),
             tuple(json.loads(entries[_PREFIX + b"segments"])),
         )
     except (KeyError, ValueError) as error:
         raise UnsupportedFormat(f"{path} does not say which format it has: not a file of this lake") from error
-    if reader > READER_VERSION:
+
+
+def file_facts(metadata: Mapping[bytes, bytes] | None, path: object) -> FileFacts:
+    """Return what a file's metadata says.
+
+    Raises UnsupportedFormat when it needs a newer reader, must be upgraded before it can be read, or is not ours.
+    """
+    facts = stated_facts(metadata, path)
+    if facts.reader_version > READER_VERSION:
         raise UnsupportedFormat(
-            f"{path} needs a reader of version {reader}; this is version {READER_VERSION}: upgrade otel-agent-replay"
+            f"{path} needs a reader of version {facts.reader_version}; this is version {READER_VERSION}: upgrade "
+            "otel-agent-replay"
+        )
+    if facts.format_version < FORMAT_VERSION:
+        raise UnsupportedFormat(
+            f"{path} has format {facts.format_version}, which is older than format {FORMAT_VERSION}: "
+            "`agent-replay upgrade` brings the lake to that"
         )
     return facts

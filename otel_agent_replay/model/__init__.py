@@ -32,6 +32,7 @@ from otel_agent_replay.model.kinds import AnswerSource, CaptureLevel, EdgeBasis,
 from otel_agent_replay.model.label import Label
 from otel_agent_replay.model.loss import Loss, LossReason
 from otel_agent_replay.model.payload import EMPTY_DIGEST, STREAM_TYPES, MediaType, Payload, digest_of
+from otel_agent_replay.model.quirks import KNOWN_QUIRKS, why_not_again
 from otel_agent_replay.model.recorded import CLIENT_STRAND, THREAD_END, Node, Read, RecordedRun, RecordedSpan, make_node
 from otel_agent_replay.model.run import Attempt, Coverage, CoverageEntry, Run, RunStatus, Versions
 from otel_agent_replay.model.span import (
@@ -49,6 +50,7 @@ __all__ = [
     "CLIENT_STRAND",
     "EMPTY_DIGEST",
     "IMPORTED",
+    "KNOWN_QUIRKS",
     "STREAM_TYPES",
     "THREAD_END",
     "Anomaly",
@@ -107,4 +109,5 @@ __all__ = [
     "new_span_ids",
     "new_trace_id",
     "run_started_ms",
+    "why_not_again",
 ]

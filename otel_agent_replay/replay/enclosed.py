@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from otel_agent_replay import bootstrap
 from otel_agent_replay.errors import CannotJudge, ConfigurationError
-from otel_agent_replay.model import Run, cannot_run_again, is_imported
+from otel_agent_replay.model import Run, why_not_again
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.audit import enter
 from otel_agent_replay.replay.endpoints import Endpoints
@@ -92,10 +92,10 @@ class Enclosure:
         """Run a command behind the walls, with `options` (AGENT_REPLAY_*, empty ones left out); `folder` is its own.
 
         `action` is what the audit log calls it. Raises ConfigurationError for a command that cannot be set up,
-        CannotJudge where the walls that were asked for cannot stand, and for a run that was imported.
+        CannotJudge where the walls that were asked for cannot stand, and for a run that is not to be run again.
         """
-        if is_imported(run):
-            raise CannotJudge(cannot_run_again(run))
+        if why := why_not_again(run):
+            raise CannotJudge(why)
         for value in self.identity.values():
             self.redaction.learn(value)
         if not argv:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from otel_agent_replay.errors import RecordingError
-from otel_agent_replay.model import Run, cannot_run_again, is_imported
+from otel_agent_replay.model import Run, why_not_again
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.audit import enter
 from otel_agent_replay.replay.child import ENTRY_MODULE
@@ -56,8 +56,8 @@ def replay_command(
     that cannot become a replay, CannotJudge where the walls that were asked for cannot stand. `chance` is another
     hash seed and other scheduling than the recorded ones.
     """
-    if is_imported(run):
-        return _unknown(run, cannot_run_again(run), None)
+    if why := why_not_again(run):
+        return _unknown(run, why, None)
     chance = chance or Chance()
     enclosure = Enclosure(
         lake=lake,

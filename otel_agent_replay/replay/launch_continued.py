@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from otel_agent_replay.errors import CannotJudge, RecordingError
-from otel_agent_replay.model import Run, cannot_run_again, is_imported
+from otel_agent_replay.model import Run, why_not_again
 from otel_agent_replay.replay.audit import enter
 from otel_agent_replay.replay.child import ENTRY_MODULE
 from otel_agent_replay.replay.continued_report import ContinuedReport
@@ -46,11 +46,11 @@ def resume_command(
 
     `ledger` is where effects happen once (default: what the environment says, else a file beside the lake). With
     `changed` other code or configuration than recorded is accepted; `max_steps` (0: none) aborts the run. After
-    `timeout_s` the process is killed. Raises ConfigurationError for a command that cannot be set up, CannotJudge for an
-    imported run.
+    `timeout_s` the process is killed. Raises ConfigurationError for a command that cannot be set up, CannotJudge for
+    a run that is not to be run again.
     """
-    if is_imported(run):
-        raise CannotJudge(cannot_run_again(run))
+    if why := why_not_again(run):
+        raise CannotJudge(why)
     refuse_deaf(argv)
     with tempfile.TemporaryDirectory(prefix="agent-replay-") as folder:
         report = Path(folder) / "report.json"

@@ -388,7 +388,8 @@ def test_a_compaction_that_dies_at_any_point_leaves_the_old_or_the_new(tmp_path,
     small(tmp_path / "template")
     command = [sys.executable, "-m", "tests.support.killed_compactor"]
     folders = [str(tmp_path / name) for name in ("template", "compacted")]
-    done = subprocess.run([*command, *folders, str(every)], cwd=ROOT, capture_output=True, text=True, check=False)
+    arguments = [*command, *folders, str(every), "compact"]
+    done = subprocess.run(arguments, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     deaths = [int(number) for number in done.stdout.split()]
     assert len(deaths) > 30 / every
