@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import click
 
 from otel_agent_replay.cli.judge_option import judge_option
-from otel_agent_replay.cli.lake_option import json_option
+from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import remark
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -21,6 +21,10 @@ CASES are case folders, or folders of them. Each is replayed exactly with today'
 every request is on the recording, its invariants decide. What departs goes on live from its departure, with
 --candidate or --live: the model is asked, reads come from the recording, nothing is written. Without either it is
 "departed: not decided", which is no pass. Controls and good runs are tried like bad ones.
+
+\b
+With --mode recorded nothing runs: runs of a lake, recorded or imported, are held against the case that has their input.
+So a case of an imported run, whose code cannot be run again, is decided too.
 
 \b
 A case fails, each for its own reason, also where its recording is missing, an invariant was removed, it was tampered
@@ -34,6 +38,7 @@ Examples:
   agent-replay gate cases --entry app.agents:support
   agent-replay gate cases --entry app.agents:support --candidate model=gpt-5-mini --env-file keys.env --plan
   agent-replay gate cases --candidate model=gpt-5-mini --env-file keys.env --repeats 20 --budget 2
+  agent-replay gate cases --mode recorded --where "version_agent = '8'" --lake nightly
   agent-replay gate cases --markdown comment.md --junit gate.xml -- python agent.py "Where is order 17?"
 """
 
@@ -60,8 +65,11 @@ def _options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
 
 _what = _options(
     click.option("--entry", metavar="PKG.MOD:FUNC", help="The agent to run.  [default: the `entry` of each case]"),
-    click.option("--mode", type=click.Choice(["auto", "exact", "component", "rerun"]), default="auto",
+    click.option("--mode", type=click.Choice(["auto", "exact", "component", "rerun", "recorded"]), default="auto",
                  show_default=True, help="How cases are decided."),
+    click.option("--where", metavar="SQL", help="With --mode recorded: which runs of the lake are judged, as it stands "
+                 "behind WHERE over the view `runs`."),
+    lake_option,
     click.option("--candidate", metavar="model=NEW", help="Go live, with this model: model=, price=IN/OUT; with "
                  "--mode rerun also base_url=, key_env=."),
     click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change model requests otherwise."),

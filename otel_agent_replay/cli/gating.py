@@ -30,6 +30,7 @@ from otel_agent_replay.trials.accepted import drift_of
 from otel_agent_replay.trials.forecast import Forecast, total
 from otel_agent_replay.trials.gate_run import Pending, Prepared, finish, prepare
 from otel_agent_replay.trials.options import Mode, TrialOptions
+from otel_agent_replay.trials.recorded import RecordedRuns
 
 __all__ = ["finish", "options_of", "prepare", "say_spending", "show_plan", "tell", "update", "work_in"]
 
@@ -52,6 +53,7 @@ def options_of(given: Mapping[str, Any], *, read: Callable[[str], str]) -> Trial
         budget_usd=given["budget"],
         parallel=given["parallel"],
         judge=load_judge(given["judge"]) if given["judge"] else None,
+        runs=RecordedRuns.where(given["lake"], given["where"]) if given["where"] else None,
         max_steps=given["max_steps"] or 0,
         timeout_s=given["timeout"],
         isolate=given["isolate"],

@@ -36,6 +36,7 @@ class Means(str, enum.Enum):
     LIVE = "live"  # exact up to its departure, live from there
     RERUN = "rerun"  # live from its first step, reads from the recording
     COMPONENT = "component"  # on the case's fixtures
+    RECORDED = "recorded"  # a run that was recorded or imported before: nothing ran
 
     def __str__(self) -> str:
         return str(self.value)
@@ -64,6 +65,7 @@ class Reason(str, enum.Enum):
     OVER_BUDGET = "departed: the budget does not reach"
     STOPPED = "the live run did not end"
     NOT_REPLAYED = "it could not be run"
+    NO_RUN = "no recorded run has its input"
     TOO_RARELY = "it passes too rarely"
     FLAKY = "flaky: too few repeats to tell"
     WRONG = "the case cannot be read"
@@ -86,6 +88,7 @@ _STANDINGS = {
     Reason.OVER_BUDGET: Standing.UNKNOWN,
     Reason.STOPPED: Standing.UNKNOWN,
     Reason.NOT_REPLAYED: Standing.UNKNOWN,
+    Reason.NO_RUN: Standing.UNKNOWN,
     Reason.FLAKY: Standing.UNKNOWN,
 }
 

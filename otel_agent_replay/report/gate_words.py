@@ -41,6 +41,7 @@ def means_told(row: CaseVerdict) -> str:
         Means.LIVE: f"live from step {shown.step}",
         Means.RERUN: "run again from step 1",
         Means.COMPONENT: "on its fixtures",
+        Means.RECORDED: "recorded before, nothing ran",
     }
     told = words.get(shown.means, str(shown.means))
     if len(row.trials) > 1:

@@ -15,12 +15,14 @@ from typing import TypeVar
 
 from otel_agent_replay.compare.judged import Meaning, judge_answers
 from otel_agent_replay.gate.verdict import CaseVerdict, GateVerdict, Means, Reason, Role, Standing, Trial, reason_of
+from otel_agent_replay.model import cannot_run_again, is_imported
 from otel_agent_replay.trials.budget import Budget
 from otel_agent_replay.trials.component import component_trial
 from otel_agent_replay.trials.exact import exact_trial, loaded
 from otel_agent_replay.trials.forecast import Forecast, forecast
 from otel_agent_replay.trials.live import live_trial
 from otel_agent_replay.trials.options import Mode, TrialOptions
+from otel_agent_replay.trials.recorded import RecordedRuns, recorded_trials
 from otel_agent_replay.trials.rerun import rerun_trial
 from otel_agent_replay.trials.subject import Subject, case_folders, subjects_of
 
@@ -124,6 +126,11 @@ def _prepared(subject: Subject, options: TrialOptions) -> CaseVerdict | Pending:
         return _row(subject, [component_trial(subject, options)], options)
     if subject.recorded is None:
         return subject.row(Reason.NO_RECORDING, f"mode {options.mode} needs a recorded run; there are only fixtures")
+    if options.runs is not None:
+        return _of_recorded(subject, options.runs, options)
+    if is_imported(subject.recorded.run):
+        held = "runs of new versions can be imported too, and held against it: --mode recorded --where SQL"
+        return subject.row(Reason.NOT_REPLAYED, f"{cannot_run_again(subject.recorded.run)}; {held}")
     if options.mode is Mode.RERUN:
         return Pending(subject, 1, forecast(subject.recorded, 1, options))
     exact = _judged(subject, exact_trial(subject, options), options)
@@ -131,6 +138,13 @@ def _prepared(subject: Subject, options: TrialOptions) -> CaseVerdict | Pending:
     if options.mode is Mode.AUTO and departed and exact.step is not None:
         return Pending(subject, exact.step, forecast(subject.recorded, exact.step, options), exact)
     return _row(subject, [exact], options)
+
+
+def _of_recorded(subject: Subject, runs: RecordedRuns, options: TrialOptions) -> CaseVerdict:
+    trials = [_judged(subject, one, options) for one in recorded_trials(subject, runs)]
+    if not trials:
+        return subject.row(Reason.NO_RUN, "none of the runs that --where names was called with what this one was")
+    return _row(subject, trials, options)
 
 
 def _live(pending: Pending, repeat: int, options: TrialOptions, budget: Budget) -> Trial:

@@ -11,6 +11,7 @@ from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.protocols.request_edits import RequestEdits
 from otel_agent_replay.replay.limits import Limits
 from otel_agent_replay.replay.rerun.plan import Candidate
+from otel_agent_replay.trials.recorded import RecordedRuns
 
 
 class Mode(str, enum.Enum):
@@ -20,6 +21,7 @@ class Mode(str, enum.Enum):
     EXACT = "exact"
     RERUN = "rerun"
     COMPONENT = "component"
+    RECORDED = "recorded"  # runs that are there already are held against the cases
 
     def __str__(self) -> str:
         return str(self.value)
@@ -33,7 +35,7 @@ class TrialOptions:
     models may be asked; `candidate` and `edits` change those requests. `repeats` counts live trials of a case, of which
     the share `min_pass` (0 to 1) must pass. `budget_usd` is for all live trials together (None: no limit),
     held while they spend. `parallel` trials run side by side, each in a process of its own. `judge` is asked what
-    it makes of final answers that differ. The rest is
+    it makes of final answers that differ. `runs` are what mode `recorded` holds against the cases. The rest is
     as replays take it: `timeout_s` a trial, `limits`, endpoints and folders that are open, variables of its own
     (`identity`), and the `environment` beneath them (None: ours).
     """
@@ -49,6 +51,7 @@ class TrialOptions:
     budget_usd: float | None = None
     parallel: int = 1
     judge: NamedJudge | None = None
+    runs: RecordedRuns | None = None
     max_steps: int = 0
     timeout_s: float | None = None
     isolate: bool = False
@@ -68,6 +71,12 @@ class TrialOptions:
             raise ConfigurationError(
                 "base_url= and key_env= of a candidate need --mode rerun: a run that goes on live from its departure "
                 "asks where its recording asked"
+            )
+        if (self.mode is Mode.RECORDED) != (self.runs is not None):
+            raise ConfigurationError("--where goes with --mode recorded, which needs it: it says which runs are judged")
+        if self.mode is Mode.RECORDED and (self.entry or self.command or self.live):
+            raise ConfigurationError(
+                "--mode recorded runs nothing: it goes with no entry, command, --live or candidate"
             )
         if not 0 < self.min_pass <= 1:
             raise ConfigurationError(f"--min-pass is a share above 0 and up to 1, not {self.min_pass}")

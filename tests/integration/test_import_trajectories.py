@@ -126,11 +126,62 @@ def test_a_case_of_an_imported_run_is_judged_by_its_invariants(lake, tmp_path):
     assert checked.exit_code == 0, checked.output
 
 
+def gate(lake, cases, *arguments):
+    return CliRunner().invoke(main, ["gate", "--lake", str(lake), str(cases), *arguments])
+
+
+@pytest.fixture
+def cases(lake, tmp_path):
+    """A case of the failing trial, which accepts the good one."""
+    good, bad = runs_of(lake)
+    folder = tmp_path / "cases"
+    cli("case", "add", bad, "--good", good, "--name", "seat", "--into", folder, "--no-redact", lake=lake)
+    return folder
+
+
+def test_a_gate_holds_recorded_runs_against_a_case(lake, cases, tmp_path):
+    """Imported runs with the case's input are judged by its invariants: right ones ship, one wrong of two does not."""
+    right = [tau_record(trial=trial, answer=f"All right, {trial}.") for trial in (2, 3)]
+    cli("import", written(tmp_path, "right.json", right), lake=lake)
+    named = "run_id IN (SELECT run_id FROM labels WHERE name = 'trial' AND value.integer {})".format
+    ships = gate(lake, cases, "--mode", "recorded", "--where", named("IN (2, 3)"), "--json")
+    assert ships.exit_code == 0, ships.output
+    rows = {row["role"]: row for row in json.loads(ships.stdout)["cases"]}
+    assert [one["means"] for one in rows["bad"]["trials"]] == ["recorded", "recorded"]
+    wrong = tau_record(trial=4, seat="14C")
+    cli("import", written(tmp_path, "wrong.json", [wrong]), lake=lake)
+    fails = gate(lake, cases, "--mode", "recorded", "--where", named("IN (3, 4)"))
+    assert fails.exit_code == 1, fails.output
+    assert "recorded before, nothing ran" in fails.output
+
+
+def test_a_gate_that_finds_no_run_of_the_input_cannot_judge(lake, cases, tmp_path):
+    """Runs of another task say nothing of the case: unknown, which is no pass; a filter that fits none is an error."""
+    cli("import", written(tmp_path, "other.json", [tau_record(task=5, trial=9)]), lake=lake)
+    where = "run_id IN (SELECT run_id FROM labels WHERE name = 'task' AND value.text = '5')"
+    done = gate(lake, cases, "--mode", "recorded", "--where", where)
+    assert done.exit_code == 125, done.output
+    assert "no recorded run has its input" in done.output
+    assert "fits no run" in gate(lake, cases, "--mode", "recorded", "--where", "agent = 'nobody'").output
+    assert gate(lake, cases, "--mode", "recorded").exit_code == 2
+    assert gate(lake, cases, "--where", where).exit_code == 2
+
+
+@pytest.mark.parametrize("mode", ["auto", "exact", "rerun"])
+def test_a_gate_does_not_run_an_imported_case(lake, cases, mode):
+    """Its code cannot be run again: not decided, with the reason and the way that is left."""
+    done = gate(lake, cases, "--mode", mode, "--entry", "json:dumps")
+    assert done.exit_code == 125, done.output
+    assert "was imported" in done.output
+    assert "--mode recorded" in done.output
+
+
 def test_an_imported_run_is_not_executed_again(lake):
     """Exact replay cannot judge a run that was imported, and says why."""
     good = runs_of(lake)[0]
     done = CliRunner().invoke(main, ["replay", "--lake", str(lake), good, "--entry", "json:dumps"])
     assert done.exit_code == 125
+    assert "was imported" in done.output
 
 
 TRAJECTORIES = {
