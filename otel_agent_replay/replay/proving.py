@@ -17,6 +17,9 @@ _DOUBTFUL = frozenset(LossReason) - {LossReason.REDACTED, LossReason.UNPARSABLE}
 """Losses after which something may be missing on the tape; redacted and unparsable bytes are there, and compared."""
 
 
+_RACE = "which thread goes first decides, and that is not on the tape"
+
+
 class Replayability(str, enum.Enum):
     """What the replays of one run came to."""
 
@@ -77,7 +80,8 @@ def prove(recorded: RecordedRun, replay: Callable[[Chance], ReplayVerdict], *, t
     """Replay `recorded` up to `times` times, each with another hash seed and other scheduling, and say what it shows.
 
     A recording of which something is missing is not replayed: neither outcome would prove anything. After a departure
-    up to `times` + 1 more replays, with the recorded hash seed, tell whether that alone decides.
+    up to `times` + 1 more replays tell whether the hash seed alone decides: with the recorded one all must be the same,
+    and with the one that departed, threads undisturbed, it must depart again.
     """
     doubt = doubt_of(recorded)
     if doubt:
@@ -154,13 +158,14 @@ def _explained(
     trials = [*trials, *pinned]
     verdict = pinned[-1].verdict
     if verdict.status is VerdictStatus.SAME:
-        reason = f"with another hash seed {place}; with the recorded one it is the same: the order of a set decides"
-        return Proof(Replayability.RECORDED_SEED, reason, tuple(trials), departure)
+        return _seed_or_race(trials, departure, replay)
     if verdict.status is VerdictStatus.CANNOT_JUDGE:
         return Proof(Replayability.CANNOT_JUDGE, _unjudged(pinned[-1]), tuple(trials), departure)
     undisturbed = Trial(Chance(run.hash_seed), replay(Chance(run.hash_seed)))
     if undisturbed.verdict.status is VerdictStatus.SAME:
-        why = "undisturbed it is the same: which thread goes first decides, and that is not on the tape"
+        why = f"undisturbed it is the same: {_RACE}"
+    elif any(trial.verdict.status is VerdictStatus.SAME for trial in trials):
+        why = f"other replays of the same code are the same: {_RACE}"
     else:
         why = "it does so undisturbed too: the code, or something that is not on the tape, is not as it was"
     return Proof(
@@ -169,6 +174,20 @@ def _explained(
         (*trials, undisturbed),
         verdict.departure,
     )
+
+
+def _seed_or_race(trials: list[Trial], departure: Departure | None, replay: Callable[[Chance], ReplayVerdict]) -> Proof:
+    """Tell the hash seed from a race that the recorded seed met with luck: the seed alone must bring it out again."""
+    seed = next(trial.chance.hash_seed for trial in trials if trial.verdict.status is not VerdictStatus.SAME)
+    alone = Trial(Chance(seed), replay(Chance(seed)))
+    tried = (*trials, alone)
+    if alone.verdict.status is VerdictStatus.SAME:
+        reason = f"{_place(departure)}, but with the same hash seed and undisturbed threads it is the same: {_RACE}"
+        return Proof(Replayability.DEPARTS, reason, tried, departure)
+    reason = (
+        f"with another hash seed {_place(departure)}; with the recorded one it is the same: the order of a set decides"
+    )
+    return Proof(Replayability.RECORDED_SEED, reason, tried, departure)
 
 
 def _unjudged(trial: Trial) -> str:

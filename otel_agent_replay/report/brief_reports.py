@@ -199,24 +199,32 @@ def _steps(report: Mapping[str, Any]) -> Iterator[Section]:
 
 
 def _rerun(report: Mapping[str, Any]) -> Iterator[Section]:
-    results = [_map(one) for one in _list(report.get("results"))]
+    every = [_map(one) for one in _list(report.get("results"))]
+    results = [one for one in every if one.get("lane") != "observed"]  # those are the runs on record
     reports = [(one, _map(one.get("report")) or one) for one in results]
     bad = [pair for pair in reports if pair[1].get("status") != "finished"]
-    yield Section(
-        "Verdict", [f"{len(bad)} of {len(results)} re-runs did not finish."], [quoted("Lanes", report.get("lanes"))]
-    )
-    for number, (result, told) in enumerate(bad[:_LISTED], start=1):
-        run = run_word(told.get("origin_run_id") or result.get("run"))
+    parted = [pair for pair in reports if pair not in bad and _map(pair[0].get("parted"))]
+    counted = f"{len(bad)} of {len(results)} re-runs did not finish; {len(parted)} finished"
+    told_first = f"{counted} and did something else than on record."
+    yield Section("Verdict", [told_first], [quoted("Lanes", report.get("lanes"))])
+    for number, (result, told) in enumerate([*bad, *parted][:_LISTED], start=1):
+        run, again = run_word(told.get("origin_run_id") or result.get("run")), run_word(told.get("run_id"))
         keys = ("status", "code", "step", "reason", "refused", "drifted", "pool_misses")
-        yield Section(
-            f"Re-run {number}",
-            [f"Of run {run}."],
-            [
-                quoted("Lane", result.get("lane")),
-                quoted("How it ended", {key: told.get(key) for key in keys if told.get(key)}),
-            ],
-            [f"agent-replay show {run}"],
-        )
+        parting = _map(result.get("parted"))
+        quotes = [
+            quoted("Lane", result.get("lane")),
+            quoted("How it ended", {key: told.get(key) for key in keys if told.get(key)}),
+        ]
+        if parting:
+            quotes += [quoted("On record", parting.get("observed")), quoted("Now", parting.get("came"))]
+        where = number_word(parting.get("observed_step")) if parting else "?"
+        step = f" --step {where}" if where != "?" else ""
+        commands = [f"agent-replay show {run}{step}"]
+        if again not in ("RUN", run):
+            commands.append(f"agent-replay diff {run} {again} --lake-b RERUNS")
+        yield Section(f"Re-run {number}", [f"Of run {run}."], quotes, commands)
+    if len(bad) + len(parted) > _LISTED:
+        yield Section("More", [f"{len(bad) + len(parted) - _LISTED} further re-runs; the report lists them."])
 
 
 def _map(value: Any) -> Mapping[str, Any]:

@@ -98,6 +98,23 @@ def test_written_rules_make_an_older_recording_replay_which_stays_as_it_is(found
     assert document["rules"] == ["metadata.outside", "metadata.tags[*]"]
 
 
+def test_an_entry_is_recorded_and_settled_like_a_command(tmp_path, monkeypatch):
+    """--entry calls the function with --input, records it, and finds the same sources, file and line."""
+    monkeypatch.chdir(tmp_path)
+    with ScriptedProvider(echo) as server:
+        script = Script(tmp_path, SOURCE, SERVER=server.url)
+        entry = f"{script.path.stem}:support"
+        given = json.dumps({"question": "where?"})
+        result = calibrate(script, "--json", "--timeout", "60", "--entry", entry, "--input", given)
+    assert result.exit_code == 1, result.output
+    document = json.loads(result.stdout[result.stdout.index("{\n") :])
+    (agent,) = document["agents"]
+    origins = {one["path"].partition("[")[0]: one["origin"] for one in agent["unrecorded"]}
+    assert origins == {"metadata.outside": "not on the tape", "metadata.tags": "the order of a set"}
+    assert all(one["location"].startswith(f"{script.path}:") for one in agent["unrecorded"])
+    assert not (tmp_path / "pyproject.toml").exists()  # nothing is written without --write
+
+
 def test_usage_errors_come_before_anything_runs(tmp_path):
     """A command and an entry together, or an input that is no object, are refused."""
     for arguments in (["--entry", "a:b", "--", "python"], ["--entry", "a:b", "--input", "[]"], []):

@@ -366,6 +366,10 @@ def test_one_html_file_holds_the_verdict_and_every_diff(shop, tmp_path):
     assert "only in A" in str(data["pairs"]["paid-order"]["details"])
     assert "must_call refund" in page and "broken, and was not before" in page
     assert "mended" in page
+    (tmp_path / "gate.json").write_text(shop.gate("--json").stdout)
+    told = cli("brief", tmp_path / "gate.json").stdout
+    assert "1 of 2 cases do not pass." in told
+    assert "must_call refund" in told and "only A has it" in told and "agent-replay gate CASES" in told
     again = shop.gate("--html", tmp_path / "nowhere" / "gate.html")
     assert again.exit_code == 2 and "name a file in a folder that is there" in again.stderr
 

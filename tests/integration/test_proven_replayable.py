@@ -15,7 +15,7 @@ from tests.support.agents import Script
 pytest.importorskip("httpx")
 
 SOURCE = """
-import os, sys
+import os, sys, threading
 import httpx
 import otel_agent_replay as replay
 
@@ -39,6 +39,36 @@ def outside(question):
     with open(os.environ["COUNTER"]) as file:
         return ask("counted " + file.read())["content"]
 
+def spin(rounds):
+    total = 0
+    for number in range(rounds):
+        total += number
+
+def raced(*, joined):
+    # two threads note when they are done; what they do in between crosses no boundary
+    seen = []
+
+    def work(name, rounds):
+        spin(rounds)
+        seen.append(name)
+
+    workers = [threading.Thread(target=work, args=one) for one in (("slow", 40_000), ("quick", 10))]
+    for worker in workers:
+        worker.start()
+        if joined:
+            worker.join()
+    for worker in workers:
+        worker.join()
+    return ask(" before ".join(seen))["content"]
+
+@replay.agent
+def racing(question):
+    return raced(joined=False)
+
+@replay.agent
+def taking_turns(question):
+    return raced(joined=True)
+
 globals()[sys.argv[1]]("where?")
 """
 
@@ -50,16 +80,18 @@ def script(tmp_path_factory):
     counter.write_text("1")
     with ScriptedProvider(echo) as server:
         made = Script(folder, SOURCE, SERVER=server.url, COUNTER=str(counter))
-        runs = {name: made.record(name)[name] for name in ("steady", "sets", "outside")}
+        names = ("steady", "sets", "outside", "racing", "taking_turns")
+        runs = {name: made.record(name)[name] for name in names}
     counter.write_text("2")
     return made, {name: recorded.run.run_id.hex() for name, recorded in runs.items()}
 
 
-def verify(script, name, *more):
+def verify(script, name, *more, times=2):
     made, runs = script
+    options = ["--lake", str(made.lake), "--replay", "--times", str(times), *more]
     return CliRunner().invoke(
         main,
-        ["verify", runs[name], "--lake", str(made.lake), "--replay", "--times", "2", *more, "--", *made.argv, name],
+        ["verify", runs[name], *options, "--", *made.argv, name],
         env={**made.environment, "AGENT_REPLAY_LAKE": ""},
     )
 
@@ -96,6 +128,18 @@ def test_the_order_of_a_set_is_found_to_need_the_recorded_hash_seed(script):
     assert document["verdict"] == "only with the recorded hash seed"
     assert "step 1" in document["reason"]
     assert [one["status"] for one in document["replays"]] == ["departed", "same", "same"]
+
+
+@pytest.mark.soak
+def test_a_race_that_is_not_on_the_tape_is_found_and_called_one(script):
+    """Threads that race between their crossings do not replay: disturbed scheduling finds it, whoever had won."""
+    result = verify(script, "racing", "--json", times=12)
+    assert result.exit_code == 1, result.output
+    document = json.loads(result.stdout)
+    assert document["verdict"] == "departs"
+    assert "which thread goes first decides, and that is not on the tape" in document["reason"]
+    turns = json.loads(verify(script, "taking_turns", "--json", times=12).stdout)
+    assert turns["verdict"] == "proven"  # the same threads, joined: disturbed as much, and there is nothing to find
 
 
 def test_an_unrecorded_read_departs_and_says_where(script):

@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from otel_agent_replay.cli.main import main
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.model import Kind
@@ -164,6 +166,14 @@ def test_a_cohort_that_was_killed_goes_on_where_it_was(stage, tmp_path):
     assert results[bad]["status"] == "not_begun"
     assert [results[run]["answers"] for run in good[1:]] == [{"pool": 1}, {"pool": 1}]
     assert not any(results[run]["alike"] for run in good[1:])
+    report = tmp_path / "rerun.json"
+    report.write_text(json.dumps(document))
+    told = CliRunner().invoke(main, ["brief", str(report), "--lake", str(stage.lake)]).stdout
+    assert "1 of 4 re-runs did not finish; 2 finished and did something else than on record." in told
+    assert f"agent-replay show {good[1]} --step" in told
+    assert f"agent-replay diff {good[1]} " in told
+    assert f"agent-replay show {bad}" in told
+    assert "not_begun" in told
     code, document, said = stage.rerun("--cohort", str(cohort), "--pool", "cohort", "--parallel", "2")
     assert (code, [one["lane"] for one in document["results"]]) == (1, ["observed"] * 3 + ["candidate"] * 4)
     assert "3 of 4 re-runs are in" in said  # only what never began is tried again

@@ -90,6 +90,19 @@ def test_exactly_the_planted_changes_are_found_each_with_what_is_at_stake(lake, 
     assert cohort[0].notes == {"step": 3, "risk": "write", "match": "other arguments"}
 
 
+def test_a_brief_of_it_names_each_disagreement_and_how_to_see_it(lake, tmp_path):
+    """`brief` of what was printed says how many steps were asked, what disagrees, and the commands that show it."""
+    found, _, _ = screened(lake, tmp_path / "out", {question(0, 1): ("refund", {"order": 8}), question(2, 0): REFUND})
+    report = tmp_path / "steps.json"
+    report.write_text(json.dumps(found))
+    told = invoke(lake, "brief", report).stdout
+    assert "12 model steps were asked again; 2 disagreements are listed." in told
+    assert f"agent-replay show {run_id(0)} --step 3" in told
+    assert f"agent-replay show {run_id(2)} --step 1" in told
+    assert "other arguments" in told
+    assert len(told) < 20_000
+
+
 def test_the_cohort_that_disagrees_can_be_asked_again(lake, tmp_path):
     """What --disagreeing wrote is a cohort for --cohort."""
     screened(lake, tmp_path / "one", {question(1, 0): "No."}, "--disagreeing", tmp_path / "again.jsonl")

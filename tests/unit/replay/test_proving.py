@@ -48,8 +48,9 @@ def test_a_departure_is_laid_to_the_hash_seed_only_when_the_recorded_one_holds()
     """With the recorded seed all replays must be the same, threads disturbed; one that departs says otherwise."""
     proof, asked = proof_of(lambda chance: SAME if chance.hash_seed == "7" else departed("tags[0]: 1 -> 2"))
     assert proof.verdict is Replayability.RECORDED_SEED
-    assert len(asked) == 4
-    shuffles = [chance.shuffle for chance in asked]
+    assert len(asked) == 5
+    assert asked[-1] == Chance(asked[0].hash_seed)  # the seed alone brings it out again
+    shuffles = [chance.shuffle for chance in asked if chance.shuffle]
     proof, _ = proof_of(lambda chance: departed() if chance.shuffle == shuffles[-1] else SAME)
     assert proof.verdict is Replayability.DEPARTS
 
@@ -62,6 +63,17 @@ def test_a_race_is_told_from_changed_code():
     changed, _ = proof_of(lambda _chance: departed())
     assert "undisturbed too" in changed.reason
     assert changed.departure is not None
+
+
+def test_a_race_that_was_lucky_is_not_laid_to_the_hash_seed():
+    """One departure, then the same whatever is tried: no seed decides, a race does."""
+    once = iter([departed()])
+    proof, _ = proof_of(lambda _chance: next(once, SAME))
+    assert proof.verdict is Replayability.DEPARTS
+    assert "which thread goes first" in proof.reason
+    turns = iter([SAME, departed(), departed()])
+    proof, _ = proof_of(lambda _chance: next(turns, departed()))
+    assert "other replays of the same code are the same" in proof.reason
 
 
 def test_an_unknown_hash_seed_is_said():
