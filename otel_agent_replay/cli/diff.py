@@ -76,7 +76,8 @@ def diff(
 ) -> int:
     """Compare RUN_B with RUN_A: the first departure, its cause, and what follows from it.
 
-    Each is a run of the lake, or an OTLP JSON file of another instrumentation (FILE#TRACE where it holds several).
+    Each is a run of the lake, or a file of spans of another instrumentation: OTLP, or what else `import` reads as
+    spans (FILE#TRACE where it holds several).
     """
     from otel_agent_replay.cli.judge_option import load_judge
     from otel_agent_replay.compare import Verdict, compare, expected_change, explain, final_answer, rank_changes

@@ -1,4 +1,4 @@
-"""A run given on the command line: one of a lake, or an OTLP JSON file that another instrumentation wrote."""
+"""A run given on the command line: one of a lake, or a file of spans that another instrumentation wrote."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from otel_agent_replay.model import RecordedRun
 if TYPE_CHECKING:
     from otel_agent_replay.compare import RiskRule
 
-_SUFFIXES = (".json", ".jsonl", ".ndjson", ".otlp", ".gz")
+_SUFFIXES = (".json", ".jsonl", ".ndjson", ".otlp", ".gz", ".pb", ".binpb", ".parquet")
 
 
 def is_file(given: str) -> bool:

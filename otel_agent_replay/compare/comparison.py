@@ -15,8 +15,9 @@ from otel_agent_replay.compare.consequences import follow
 from otel_agent_replay.compare.departure import Cause, Departure, find_departure
 from otel_agent_replay.compare.fingerprint import Interner, Payloads, keys_of
 from otel_agent_replay.compare.measures import Measures, NodeMeasures, measure_nodes, measure_runs
+from otel_agent_replay.compare.model_forms import differ_in_form
 from otel_agent_replay.compare.node_changes import PairComparer
-from otel_agent_replay.compare.notices import Notice, notice_of_work, notices_of
+from otel_agent_replay.compare.notices import Notice, notice_of_forms, notice_of_work, notices_of
 from otel_agent_replay.compare.on_demand import OnDemand
 from otel_agent_replay.compare.questions import Question, answer_questions
 from otel_agent_replay.compare.rows import Row, merge_rows
@@ -87,7 +88,8 @@ class Comparison:
 
 def compare(a: RecordedRun, b: RecordedRun) -> Comparison:
     """Compare run B against run A. Never raises for what a recording lacks: it is said in `notices`."""
-    substance_a, substance_b = RunSubstance(a), RunSubstance(b)
+    in_one_form = differ_in_form(a, b)
+    substance_a, substance_b = RunSubstance(a, in_one_form=in_one_form), RunSubstance(b, in_one_form=in_one_form)
     tree_a, tree_b = build_tree(a), build_tree(b)
     payloads_a, payloads_b, intern = Payloads.of(tree_a), Payloads.of(tree_b), Interner()
     shared = payloads_a.shared(payloads_b)
@@ -111,7 +113,11 @@ def compare(a: RecordedRun, b: RecordedRun) -> Comparison:
         b=b.run,
         verdict=verdict,
         sentence=verdict_sentence(departure, len(changes.reordered), volatile, len(alignment.pairs)),
-        notices=[*notices_of(a, b, sides, substance_a, substance_b), *notice_of_work(changes.placed)],
+        notices=[
+            *notices_of(a, b, sides, substance_a, substance_b),
+            *notice_of_forms(in_one_form),
+            *notice_of_work(changes.placed),
+        ],
         questions=OnDemand(lambda: answer_questions(a, b, sides, changes.placed)),
         changes=[placed.change for placed in changes.placed],
         departure=departure,

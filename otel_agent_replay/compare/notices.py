@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.compare.change_list import Sides
@@ -11,7 +11,7 @@ from otel_agent_replay.compare.changes import Changed, Placed
 from otel_agent_replay.compare.node_changes import stopped_early
 from otel_agent_replay.compare.substance import RunSubstance
 from otel_agent_replay.compare.tree import Tree
-from otel_agent_replay.model import OutcomeStatus, RecordedRun, RunStatus
+from otel_agent_replay.model import Fidelity, Kind, OutcomeStatus, RecordedRun, RunStatus
 from otel_agent_replay.payload.difference import WORK
 
 
@@ -61,6 +61,14 @@ def notices_of(
     return notices
 
 
+def notice_of_forms(in_one_form: bool) -> list[Notice]:
+    """Return a notice where model calls of two forms were compared in one."""
+    if not in_one_form:
+        return []
+    text = "model calls were recorded in different forms: their messages, tools and sampling are compared, nothing else"
+    return [Notice("forms", "A and B", text)]
+
+
 def notice_of_work(changes: Sequence[Placed]) -> list[Notice]:
     """Return a notice where payloads were too large to be compared to their end."""
     count = sum(isinstance(item.change, Changed) and stopped_early(item.change) for item in changes)
@@ -100,6 +108,7 @@ def _of_run(name: str, run: RecordedRun, tree: Tree) -> list[Notice]:
     if uncovered:
         notices.append(Notice("not_covered", name, f"not captured, or in part: {', '.join(uncovered)}"))
     notices += _incomplete(name, run)
+    notices += _less_than_wire(name, run)
     if tree.orphans:
         notices.append(Notice("orphans", name, f"{tree.orphans} spans without their parent were hung on the run"))
     if tree.sharing:
@@ -108,6 +117,22 @@ def _of_run(name: str, run: RecordedRun, tree: Tree) -> list[Notice]:
     if tree.cycles:
         notices.append(Notice("cycles", name, f"{tree.cycles} circles of parents were cut"))
     return notices
+
+
+def _less_than_wire(name: str, run: RecordedRun) -> Iterator[Notice]:
+    """Yield what the fidelity of model calls leaves unsaid: no difference found there is not the same as none."""
+    calls = Counter(node.fidelity for node in run.nodes if node.kind is Kind.MODEL)
+    for fidelity, limit in _LIMITS.items():
+        if calls[fidelity]:
+            text = f"{calls[fidelity]} model calls have fidelity `{fidelity}`: {limit}"
+            yield Notice(f"fidelity_{fidelity}", name, text)
+
+
+_LIMITS = {
+    Fidelity.EXCHANGE: "headers, chunks and the exact bytes were not recorded",
+    Fidelity.MESSAGES: "what their requests and answers hold beside messages was not recorded",
+    Fidelity.TEXT: "of what was said there is text only, or nothing: only that, models and counts are compared",
+}
 
 
 def _incomplete(name: str, run: RecordedRun) -> Sequence[Notice]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from otel_agent_replay import semconv
+from otel_agent_replay.compare.model_forms import finish_in_one_form, request_in_one_form
 from otel_agent_replay.compare.model_messages import settled_request
 from otel_agent_replay.model import Call, Failure, Kind, MediaType, Node, Outcome, Payload, RecordedRun, RecordedSpan
 from otel_agent_replay.model.exchange import MEANINGFUL_HEADERS
@@ -48,10 +49,14 @@ def without_loopback_ports(text: str) -> str:
 
 
 class RunSubstance:
-    """The substance of one run's nodes, read when asked for; that of the last few is kept, up to `KEPT_BYTES`."""
+    """The substance of one run's nodes, read when asked for; that of the last few is kept, up to `KEPT_BYTES`.
 
-    def __init__(self, run: RecordedRun) -> None:
+    With `in_one_form` model calls are read as messages, whatever form they were recorded in (see `model_forms`).
+    """
+
+    def __init__(self, run: RecordedRun, *, in_one_form: bool = False) -> None:
         self._payload = run.payload
+        self._in_one_form = in_one_form
         self._kept: OrderedDict[tuple[int, bool], tuple[RecordedSpan, Substance | None]] = OrderedDict()
         self._kept_bytes = 0
         self.unreadable: set[bytes] = set()
@@ -86,6 +91,11 @@ class RunSubstance:
         if call is None:
             return None
         body = self._decoded(call.request, () if call.head is None else call.head.headers)
+        protocol = self._protocol(recorded) if self._in_one_form and call.kind is Kind.MODEL else None
+        if protocol is not None and body is not None:
+            url = "" if call.head is None else call.head.url
+            settled, ids = settled_request(request_in_one_form(protocol, body, url, recorded.span.attributes))
+            return Substance(settled, call.request.digest, True, _drawn(ids))
         if call.head is None:
             tree = None if body is None else _tree(body, call.request.media_type)
             if call.kind is not Kind.MODEL or not isinstance(tree, dict):
@@ -157,7 +167,8 @@ class RunSubstance:
             {"name": call.name, "arguments": call.arguments if call.arguments_valid_json else call.arguments_raw}
             for call in folded.tool_calls
         ]
-        tree: dict[str, Any] = {"finish_reason": folded.finish_reason, "text": folded.text, "tool_calls": calls}
+        reason = finish_in_one_form(folded.finish_reason) if self._in_one_form else folded.finish_reason
+        tree: dict[str, Any] = {"finish_reason": reason, "text": folded.text, "tool_calls": calls}
         if folded.refusal is not None:
             tree["refusal"] = folded.refusal
         if folded.model is not None:

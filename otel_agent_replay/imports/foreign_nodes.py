@@ -83,7 +83,7 @@ class ForeignNodes:
         if kind is None:
             self._paths[index] = above
             return RecordedSpan(item.span)
-        name = facts.name if kind is not Kind.RUN else item.span.name
+        name = item.span.name if kind in (Kind.RUN, Kind.SCOPE) else facts.name
         above = above[:DEEPEST]
         number = self._seen.get((above, kind.value, name), 0)
         self._seen[above, kind.value, name] = number + 1

@@ -150,8 +150,11 @@ def _model(common: SpanFacts, call: Spoken, facts: dict[str, AttributeValue], sp
             facts[semconv.COST_USD] = cost
     if call.protocol:
         facts[semconv.PROTOCOL] = call.protocol
+    model = facts.get(semconv.REQUEST_MODEL)
     return replace(
         common,
+        # By the conventions' own rule: each instrumentation calls its spans something else.
+        name=f"{facts[semconv.OPERATION_NAME]} {model}" if model else common.name,
         fidelity=call.fidelity,
         request=call.request,
         result=call.result,
