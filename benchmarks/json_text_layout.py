@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
@@ -25,16 +26,15 @@ from lake_corpus import recorded_runs
 from otel_agent_replay import semconv
 from otel_agent_replay.lake.layout import Partition
 from otel_agent_replay.lake.writer import ROW_GROUP_ROWS
-from otel_agent_replay.model import Kind, Node, RecordedRun, RecordedSpan, run_started_ms
+from otel_agent_replay.model import Kind, Node, RecordedRun, RecordedSpan, Span, run_started_ms
 from otel_agent_replay.payload import codec
 
-_KINDS = {1: "INTERNAL", 3: "CLIENT"}
+_KINDS = {1: "INTERNAL", 2: "SERVER", 3: "CLIENT"}
 _STATUS = {0: "Unset", 1: "Ok", 2: "Error"}
 _RUN_ID_FIRST = f'{{"{semconv.RUN_ID}":"'
 
-_SCHEMA = pa.schema(
+SCHEMA = pa.schema(
     [
-        ("run_id", pa.binary(16)),  # of the recorded hour only: the text of a copy is made with it
         ("Timestamp", pa.timestamp("ns")),
         ("EndTimestamp", pa.timestamp("ns")),
         ("Duration", pa.int64()),
@@ -49,11 +49,14 @@ _SCHEMA = pa.schema(
         ("ResourceAttributes", pa.string()),
         ("ScopeName", pa.string()),
         ("ScopeVersion", pa.string()),
-        ("SpanAttributes", pa.string()),  # in the recorded hour: what follows the run id
+        ("SpanAttributes", pa.string()),
         ("Events", pa.string()),
         ("Links", pa.string()),
     ]
 )
+
+_SCHEMA = pa.schema([("run_id", pa.binary(16)), *SCHEMA])
+"""Of the recorded hour: the text of a copy is made with the run id, its attributes are what follows it."""
 
 
 def layout_of(spans: int, folder: Path, *, lean: bool = False) -> Path:
@@ -86,21 +89,31 @@ def connect_text(folder: Path) -> duckdb.DuckDBPyConnection:
 def _hour_in(folder: Path, *, lean: bool) -> Path:
     path = folder / f"json-{'lean' if lean else 'full'}-hour.parquet"
     rows = [_row(recorded, member, lean=lean) for recorded in recorded_runs() for member in recorded.spans]
+    for row in rows:
+        row["SpanAttributes"] = row["SpanAttributes"].removeprefix(_RUN_ID_FIRST + row["run_id"].hex())
     pq.write_table(pa.Table.from_pylist(rows, _SCHEMA), path, compression="zstd")
     return path
 
 
 def _row(recorded: RecordedRun, member: RecordedSpan, *, lean: bool) -> dict[str, Any]:
-    span, node = member.span, member.node
-    attributes = dict(span.attributes)
-    if node is not None and not lean:
-        attributes |= _contents(recorded, node)
-    text = json.dumps({semconv.RUN_ID: attributes.pop(semconv.RUN_ID), **attributes}, separators=(",", ":"))
+    run_id = {semconv.RUN_ID: recorded.run.run_id.hex()}
+    row = row_of(replace(member.span, attributes={**run_id, **with_contents(recorded, member, lean=lean)}))
+    return {"run_id": recorded.run.run_id, **row}
+
+
+def with_contents(recorded: RecordedRun, member: RecordedSpan, *, lean: bool = False) -> dict[str, Any]:
+    """Return the attributes of a span, contents among them."""
+    if member.node is None or lean:
+        return dict(member.span.attributes)
+    return {**member.span.attributes, **_contents(recorded, member.node)}
+
+
+def row_of(span: Span) -> dict[str, Any]:
+    """Return the row of a span."""
     events = [
         {"time": event.time_ns, "name": event.name, "attributes": dict(event.attributes)} for event in span.events
     ]
     return {
-        "run_id": recorded.run.run_id,
         "Timestamp": span.start_ns,
         "EndTimestamp": span.end_ns,
         "Duration": span.end_ns - span.start_ns,
@@ -111,11 +124,11 @@ def _row(recorded: RecordedRun, member: RecordedSpan, *, lean: bool) -> dict[str
         "SpanKind": _KINDS[span.kind],
         "StatusCode": _STATUS[span.status_code],
         "StatusMessage": span.status_message or None,
-        "ServiceName": recorded.run.service,
+        "ServiceName": span.resource.attributes.get(semconv.SERVICE_NAME),
         "ResourceAttributes": json.dumps(dict(span.resource.attributes), separators=(",", ":")),
         "ScopeName": span.scope.name,
         "ScopeVersion": span.scope.version,
-        "SpanAttributes": text.removeprefix(_RUN_ID_FIRST + recorded.run.run_id.hex()),
+        "SpanAttributes": json.dumps(dict(span.attributes), separators=(",", ":")),
         "Events": json.dumps(events, separators=(",", ":")),
         "Links": "[]",
     }

@@ -15,6 +15,7 @@ NOT_BENCHMARKS = {
     "lake_corpus.py",
     "measure.py",
     "mutated_runs.py",
+    "plain_spans.py",
     "real_runs.py",
     "run_all.py",
     "tree_peers.py",
