@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from otel_agent_replay.replay.ask.screen import Progress
 
 _TERMINAL_S, _FILE_S = 0.2, 10.0
+_LOOK_EVERY = 1000
 
 
 class _StatusLine:
@@ -90,6 +91,24 @@ class CountLine(_StatusLine):
             bar = "#" * filled + "." * (20 - filled)
             left = self.left(self._done, self._total)
             self.write(f"[{bar}] {self._done:,} of {self._total:,} {self._what}, about {left} left")
+
+
+class TallyLine(_StatusLine):
+    """Says on a terminal how many things are done (`what`: "spans read") where nobody knows of how many."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__()
+        self._what = what
+        self._done = 0
+        self._next = _LOOK_EVERY
+
+    def add(self, count: int) -> None:
+        """Count more that are done; say so, unless that was just said."""
+        self._done += count
+        if self._done >= self._next:  # looking at the clock costs more than counting
+            self._next = self._done + _LOOK_EVERY
+            if self._on_terminal and self.is_due:
+                self.write(f"{self._done:,} {self._what}, {_duration(time.monotonic() - self.began)}")
 
 
 class Interrupt:

@@ -91,6 +91,8 @@ def read_file(path: Path, from_: str = "auto") -> Found:
     Raises ConfigurationError for an unknown name, DamagedRecording when no reader knows the file or it is broken.
     """
     file = OpenedFile(path)
+    if not file.head:
+        raise DamagedRecording(f"{path} is empty: there is nothing in it to import")
     if from_ != "auto":
         if from_ not in READERS:
             raise ConfigurationError(f"no reader is called {from_!r}: auto, {', '.join(READERS)}")

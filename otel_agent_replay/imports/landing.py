@@ -6,9 +6,10 @@ lands later completes what is there; what lands twice doubles nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from otel_agent_replay import semconv
 from otel_agent_replay.imports.arrivals import Arrivals
@@ -25,6 +26,9 @@ from otel_agent_replay.payload.redaction import Redaction
 
 _RUNS_AT_ONCE = 2048
 """Runs that are written together: as many files less, and no more in memory than that."""
+
+
+Source: TypeAlias = "str | Callable[[bytes], str]"
 
 
 @dataclass(slots=True)
@@ -57,17 +61,18 @@ def land(
     lake: Path,
     spans: Iterable[Span],
     *,
-    source: str,
+    source: Source,
     redaction: Redaction | None = None,
     segments: Sequence[str] = (),
     noted: Sequence[Anomaly] = (),
 ) -> Landed:
     """Write spans into a lake as runs and return what came of them.
 
-    `source` names where they came from. `redaction` is applied to spans of others before anything is written (None: it
-    was applied before). `segments` are the journal segments they come from. `noted` is what was wrong with them when
-    they were read, looked at after `spans` was: it is kept with the runs. Takes memory for all that one call gets.
-    Raises OSError when the lake cannot be written, MaintenanceError when a run that is there cannot be completed now.
+    `source` names where they came from, or says it of a trace id. `redaction` is applied to spans of others before
+    anything is written (None: it was applied before). `segments` are the journal segments they come from. `noted` is
+    what was wrong with them when they were read, looked at after `spans` was: it is kept with the runs. Takes memory
+    for all that one call gets. Raises OSError when the lake cannot be written, MaintenanceError when a run that is
+    there cannot be completed now.
     """
     arrivals = Arrivals(redaction)
     for span in spans:
@@ -85,7 +90,9 @@ def land(
 class _Landing:
     """One landing on its way into the lake."""
 
-    def __init__(self, lake: Path, source: str, segments: Sequence[str], noted: Sequence[Anomaly]) -> None:
+    def __init__(
+        self, lake: Path, source: str | Callable[[bytes], str], segments: Sequence[str], noted: Sequence[Anomaly]
+    ) -> None:
         self._lake = lake
         self._catalog = Lake(lake)
         self._source = source
@@ -141,7 +148,10 @@ class _Landing:
         return structure, recorded
 
     def _run(self, structure: Structure, run_id: bytes = b"", source: str = "") -> RecordedRun:
-        recorded = run_of_structure(structure, source or self._source, run_id)
+        if not source:
+            trace_id = structure.spans[structure.root].span.trace_id
+            source = self._source(trace_id) if callable(self._source) else self._source
+        recorded = run_of_structure(structure, source, run_id)
         run = recorded.run
         noted = tuple(
             Loss(LossReason.DAMAGED, str(one.code), 1, one.detail, run.run_id, one.span_id, run.started_ns)
