@@ -20,8 +20,10 @@ _EPILOG = """\b
 Exit codes: 0 nothing is wrong, 1 something is.
 
 \b
-Example:
+Examples:
   agent-replay doctor --json
+  agent-replay doctor --deep      # minutes on a large lake
+  agent-replay doctor --repair
 """
 _SECRET = frozenset({"hash_key", "otlp_headers"})
 _ABSENT = "not installed"
@@ -39,11 +41,15 @@ class Check:
 
 @click.command(epilog=_EPILOG)
 @click.option("--lake", type=click.Path(file_okay=False, path_type=Path), metavar="DIR", help="Folder of the lake.")
+@click.option("--deep", is_flag=True, help="Look at every file, digest and reference of the lake.")
+@click.option("--repair", is_flag=True, help="The same, and repair what can be; nothing recorded is ever deleted.")
 @click.option("--traces-exporter", envvar="OTEL_TRACES_EXPORTER", hidden=True, default="")
 @click.option("--disabled", envvar="OTEL_PYTHON_DISABLED_INSTRUMENTATIONS", hidden=True, default="")
 @click.option("--sdk-disabled", envvar="OTEL_SDK_DISABLED", hidden=True, default="")
 @json_option
-def doctor(lake: Path | None, traces_exporter: str, disabled: str, sdk_disabled: str, as_json: bool) -> int:
+def doctor(
+    lake: Path | None, deep: bool, repair: bool, traces_exporter: str, disabled: str, sdk_disabled: str, as_json: bool
+) -> int:
     """Show the effective settings and their sources, and what of this installation is and is not covered."""
     settings = Settings.load({"lake": lake})
     rows = [
@@ -55,6 +61,10 @@ def doctor(lake: Path | None, traces_exporter: str, disabled: str, sdk_disabled:
         "clients": [_client(entry) for entry in _coverage()],
         "opentelemetry": list(_seats(traces_exporter, disabled, sdk_disabled)),
     }
+    if deep or repair:
+        from otel_agent_replay.cli.doctor_lake import checks_of_files
+
+        groups["files"] = checks_of_files(settings.lake, repair=repair)
     wrong = [check for checks in groups.values() for check in checks if check.ok is False]
     if as_json:
         head = {"schema": "agent-replay/doctor", "schema_version": 1, "ok": not wrong, "settings": rows}

@@ -206,7 +206,7 @@ class Lake:
             return []
         losses = tuple(losses_of(self.root, Partition.of_ms(run_started_ms(run_id)), [run_id])[run_id])
         return [
-            _stored_attempt(self, *found[number], losses if place == 0 else ())
+            stored_attempt(self, *found[number], losses if place == 0 else ())
             for place, number in enumerate(sorted(found))
         ]
 
@@ -297,7 +297,8 @@ class _PayloadsOf:
         return None
 
 
-def _stored_attempt(lake: Lake, file: LakeFile, rows: AttemptRows, losses: Sequence[Loss]) -> StoredAttempt:
+def stored_attempt(lake: Lake, file: LakeFile, rows: AttemptRows, losses: Sequence[Loss]) -> StoredAttempt:
+    """Return an attempt from its rows in a file; its payloads are read when asked for."""
     facts = rows.root["run"]
     run = load_run(rows.root)
     return StoredAttempt(

@@ -51,6 +51,11 @@ def verify(recorded: RecordedRun) -> list[Finding]:
     return findings + [one for part in recorded.stored for one in _of(part, _manifest(part))]
 
 
+def verify_attempt(part: StoredAttempt) -> list[Finding]:
+    """Return what does not hold of one attempt by itself: its payloads, its spans, its manifest."""
+    return _of(part, [*_contents(part), *_manifest(part)])
+
+
 def _of(part: StoredAttempt, findings: Iterable[Finding]) -> list[Finding]:
     return [replace(finding, attempt=part.run.attempt) for finding in findings]
 
