@@ -27,7 +27,7 @@ free space as the files of one hour take.
 Exit codes: 0 done, 1 some file was left as it is (said why), 2 usage, 125 it could not be done.
 
 \b
-Examples:
+Example:
   agent-replay compact --dry-run
   agent-replay compact --json
 """

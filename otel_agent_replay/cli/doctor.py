@@ -20,7 +20,7 @@ _EPILOG = """\b
 Exit codes: 0 nothing is wrong, 1 something is.
 
 \b
-Examples:
+Example:
   agent-replay doctor --json
   agent-replay doctor --deep      # minutes on a large lake
   agent-replay doctor --repair

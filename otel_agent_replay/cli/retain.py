@@ -32,7 +32,7 @@ pending ones and those in doubt stay.
 Exit codes: 0 done, 2 usage, 125 it could not be done: somebody seals or compacts the lake, or it cannot be written.
 
 \b
-Examples:
+Example:
   agent-replay retain --days 30 --dry-run
   agent-replay retain --days 30 --keep-label good
   agent-replay retain --hold 0198c2 --note "claim 4711"

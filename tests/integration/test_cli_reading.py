@@ -211,7 +211,7 @@ def test_a_wrong_setting_is_a_usage_error():
     assert "AGENT_REPLAY_SEGMENT_MB" in result.stderr
 
 
-@pytest.mark.parametrize("name", READING)
+@pytest.mark.parametrize("name", [*READING, "stats", "compact", "retain", "upgrade"])
 def test_every_command_has_an_example_in_its_help(name):
     """`--help` shows how it is used."""
     result = call(name, "--help")
