@@ -133,3 +133,19 @@ HTTP_STATUS: Final = "http.response.status_code"
 SERVER_ADDRESS: Final = "server.address"
 SERVER_PORT: Final = "server.port"
 URL_FULL: Final = "url.full"
+
+HEAVY: Final = (
+    REQUEST_BODY,
+    RESULT_BODY,
+    RECORD,
+    PART,
+    INPUT_MESSAGES,
+    OUTPUT_MESSAGES,
+    SYSTEM_INSTRUCTIONS,
+    TOOL_DEFINITIONS,
+    TOOL_CALL_ARGUMENTS,
+    TOOL_CALL_RESULT,
+    RETRIEVAL_QUERY,
+    RETRIEVAL_DOCUMENTS,
+)
+"""Attributes that hold contents: what is sent to a backend that everyone sees goes without them."""
