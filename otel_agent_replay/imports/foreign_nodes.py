@@ -33,7 +33,7 @@ _ERROR = 2  # OTLP's status code
 
 
 class ForeignNodes:
-    """The spans of a structure with what they say; `facts` lie at the places of its spans."""
+    """The spans of a structure with what they say; `facts` lie at the places of its spans, `told` if there are any."""
 
     def __init__(self, structure: Structure) -> None:
         self._placed = structure.spans
@@ -41,10 +41,12 @@ class ForeignNodes:
         self.failed: list[tuple[int, str]] = []
         self.facts: list[SpanFacts] = [self._facts(index) for index in range(len(self._placed))]
         self._marks: dict[int, tuple[str, ...]] = {}
-        self._count_once()
+        self.told = any(facts is not NOTHING for facts in self.facts)
+        if self.told:
+            self._count_once()
         self._paths: dict[int, tuple[str, ...]] = {}
         self._seen: dict[tuple[tuple[str, ...], str, str], int] = {}
-        self._steps = self._numbered()
+        self._steps = self._numbered() if self.told else {}
         self.payloads: dict[bytes, bytes] = {}
 
     def _facts(self, index: int) -> SpanFacts:

@@ -72,8 +72,11 @@ def run_of_structure(structure: Structure, source: str = "", run_id: bytes = b""
     nodes = ForeignNodes(structure)
     run = _run(structure, nodes, run_id)
     # The root first, since what has no other parent lies under it; below it parents come before their children.
-    order = sorted(range(len(placed)), key=lambda index: index != structure.root)
-    made = {index: nodes.recorded(index, run.run_id) for index in order}
+    made = {structure.root: nodes.recorded(structure.root, run.run_id)}
+    if nodes.told:
+        made |= {index: nodes.recorded(index, run.run_id) for index in range(len(placed)) if index != structure.root}
+    else:  # most traces are no agent's
+        made |= {index: RecordedSpan(item.span) for index, item in enumerate(placed) if index != structure.root}
     if source:
         made[structure.root] = _with_source(made[structure.root], source)
     spans = [made[index] for index in sorted(made, key=lambda index: placed[index].begin)]
