@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, Final
 
 from otel_agent_replay import semconv
-from otel_agent_replay.imports.dialects.dialect import Dialect
+from otel_agent_replay.imports.dialects.dialect import Dialect, Sources
 from otel_agent_replay.imports.dialects.fact_values import fact_value, text_value
 from otel_agent_replay.imports.dialects.model_calls import Spoken, model_call
 from otel_agent_replay.imports.dialects.reading import Reading, heads_of
@@ -50,12 +51,31 @@ _SPAN_NAMES: Final = tuple(name for dialect in DIALECTS for name in dialect.span
 _PENDING: Final = "pending_span"  # Logfire writes a span down when it begins, under an id of its own
 
 
-def dialects_of(reading: Reading) -> list[Dialect]:
+def dialects_of(reading: Reading) -> tuple[Dialect, ...]:
     """Return the dialects that a span speaks, the most telling first."""
     span, heads = reading.span, heads_of(reading.span)
-    if heads.isdisjoint(_HEADS) and not span.scope.name.startswith(_SCOPES) and not span.name.startswith(_SPAN_NAMES):
-        return []  # most spans are no agent's
-    return [dialect for dialect in DIALECTS if reading.speaks(dialect, heads)]
+    named = span.name.startswith(_SPAN_NAMES)
+    if heads.isdisjoint(_HEADS) and not named and not span.scope.name.startswith(_SCOPES):
+        return ()  # most spans are no agent's
+    if named or "@" in heads:
+        return _asked_each(reading, heads)
+    # Else the names of its attributes and of its scope decide, and few sets of names are on most spans.
+    key = tuple(span.attributes), span.scope.name
+    spoken = _SPOKEN.get(key)
+    if spoken is None:
+        spoken = _asked_each(reading, heads)
+        if len(_SPOKEN) < _MOST_SPOKEN and sum(map(len, key[0])) + len(key[1]) < _LONGEST_NAMES:
+            _SPOKEN[key] = spoken
+    return spoken
+
+
+def _asked_each(reading: Reading, heads: frozenset[str]) -> tuple[Dialect, ...]:
+    return tuple(dialect for dialect in DIALECTS if reading.speaks(dialect, heads))
+
+
+_SPOKEN: dict[tuple[tuple[str, ...], str], tuple[Dialect, ...]] = {}
+_MOST_SPOKEN: Final = 1024
+_LONGEST_NAMES: Final = 4096  # characters of all names of a span: they are anybody's
 
 
 def facts_of(span: Span) -> SpanFacts:
@@ -119,16 +139,24 @@ def _text(reading: Reading, spoken: Iterable[Dialect], name: str) -> str:
 def _facts(reading: Reading, spoken: Sequence[Dialect]) -> dict[str, AttributeValue]:
     """Return every fact that any of the dialects tells, of those that tell one the first's."""
     found: dict[str, AttributeValue] = {}
-    for dialect in spoken:
-        for key, sources in dialect.facts.items():
-            if key in found:
-                continue
-            for value in reading.every(sources):
-                typed = fact_value(key, value)
-                if typed is not None:
-                    found[key] = typed
-                    break
+    for key, sources in _told(tuple(dialect.name for dialect in spoken)):
+        for value in reading.every(sources):
+            typed = fact_value(key, value)
+            if typed is not None:
+                found[key] = typed
+                break
     return found
+
+
+@lru_cache(maxsize=256)
+def _told(names: tuple[str, ...]) -> tuple[tuple[str, Sources], ...]:
+    """Return the facts that dialects tell together, with the sources of each, the first dialect's first."""
+    facts: dict[str, dict[str, None]] = {}
+    for dialect in DIALECTS:
+        if dialect.name in names:
+            for key, sources in dialect.facts.items():
+                facts.setdefault(key, {}).update(dict.fromkeys(sources))
+    return tuple((key, tuple(sources)) for key, sources in facts.items())
 
 
 def _model(common: SpanFacts, call: Spoken, facts: dict[str, AttributeValue], span: Span, told: str) -> SpanFacts:

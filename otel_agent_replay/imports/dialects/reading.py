@@ -16,6 +16,7 @@ _MEMBER = "::"
 _BELOW = ".*"
 _DEEPEST = 32  # parts of a name that are taken apart: names are anybody's
 _DIGITS = 9  # of a number that is a place in a list
+_AS_THEY_ARE = frozenset((str, int, bool))
 
 
 class Reading:
@@ -64,6 +65,11 @@ class Reading:
 
     def raw(self, source: str) -> Any:
         """Return what lies at one source."""
+        found = self.span.attributes.get(source)
+        if found is not None:
+            return found if type(found) in _AS_THEY_ARE else plain(found)
+        if _is_simple(source):
+            return plain(self.said.get(source)) if self.span.events else None
         if source[0] == "@":
             return self._special(source)
         key, _, path = source.partition(_MEMBER)
@@ -72,10 +78,7 @@ class Reading:
             for name in path.split(_MEMBER):
                 found = found.get(name) if isinstance(found, dict) else None
             return found
-        if source.endswith(_BELOW):
-            return put_together(self.span.attributes, source[:-1])
-        found = self.span.attributes.get(source)
-        return plain(self.said.get(source) if found is None else found)
+        return put_together(self.span.attributes, source[:-1])
 
     @property
     def said(self) -> Mapping[str, Any]:
@@ -99,6 +102,12 @@ class Reading:
         if self._events is None:
             self._events = messages_of_events(self.span)
         return self._events
+
+
+@lru_cache(maxsize=4096)
+def _is_simple(source: str) -> bool:
+    """Whether a source is the name of an attribute and nothing more."""
+    return source[0] != "@" and _MEMBER not in source and not source.endswith(_BELOW)
 
 
 @lru_cache(maxsize=256)
