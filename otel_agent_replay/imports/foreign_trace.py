@@ -68,7 +68,6 @@ def run_of_structure(structure: Structure, source: str = "", run_id: bytes = b""
     already, else it is made of the trace id and the time of the root.
     """
     placed = structure.spans
-    root = placed[structure.root]
     nodes = ForeignNodes(structure)
     run = _run(structure, nodes, run_id)
     # The root first, since what has no other parent lies under it; below it parents come before their children.
@@ -85,7 +84,7 @@ def run_of_structure(structure: Structure, source: str = "", run_id: bytes = b""
         for index, why in nodes.failed
     )
     odd = tuple(
-        Loss(LossReason.DAMAGED, anomaly.code.value, 1, anomaly.detail, run.run_id, anomaly.span_id, root.span.start_ns)
+        Loss(LossReason.DAMAGED, anomaly.code.value, 1, anomaly.detail, run.run_id, anomaly.span_id, run.started_ns)
         for anomaly in structure.anomalies
         if anomaly.code is not AnomalyCode.DUPLICATE_SPAN
     )

@@ -117,8 +117,9 @@ def _is_later(finished: Span, unfinished: Span) -> bool:
 
 
 def content_of(span: Span) -> bytes:
-    """Return all that a span says as bytes, the same for the same content: order of attributes and type of sequences
-    have no part in it.
+    """Return all that a span says as bytes, the same for the same content.
+
+    The order of attributes, the type of sequences, and which of the bit patterns of NaN it is, have no part in it.
     """
     resource, scope = span.resource, span.scope
     plain = (
@@ -139,6 +140,8 @@ def _plain(value: Any) -> Any:
         return ("{", tuple(sorted((str(key), _plain(item)) for key, item in value.items())))
     if isinstance(value, (list, tuple)):
         return ("[", tuple(map(_plain, value)))
+    if isinstance(value, float) and value != value:  # noqa: PLR0124 - no other value is unlike itself
+        return ("nan",)
     return str.__str__(value) if isinstance(value, str) else value
 
 

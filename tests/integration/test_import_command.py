@@ -1,4 +1,4 @@
-"""`agent-replay import`: files of every packing, several at once, broken ones among them; how it ends, what it prints."""
+"""`agent-replay import`: files of every packing, several at once, broken ones among them; how it ends."""
 
 from __future__ import annotations
 
