@@ -16,7 +16,7 @@ import os
 import select
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -50,7 +50,7 @@ _LOCK_FILE = ".sealer.lock"
 
 @dataclass(slots=True)
 class SealedRequests:
-    """What a sealer did since it began. `left_out_*` is what the policy did not keep."""
+    """What a sealer did since it began. `left_out_*` is what the policy did not keep, `failures` what stays on disk."""
 
     runs: int = 0
     spans: int = 0
@@ -89,19 +89,39 @@ class RequestSealer:
         self._numbers = 0
         self.done = SealedRequests()
 
-    def seal(self, *, all_of_them: bool = False) -> int:
+    def seal(self, *, all_of_them: bool = False, may_go_on: Callable[[], bool] = lambda: True) -> int:
         """Read what is new, land what is complete (or all), remove what is landed. Returns how many traces landed.
 
+        `may_go_on` is asked before each batch. A trace that cannot be landed stays on disk, and the others go on.
         Raises OSError when the lake cannot be written.
         """
         for path in closed_segments(self._lake):
             if path not in self._segments:
                 self._read(path)
         complete = self._pending.complete(time.time_ns(), all_of_them=all_of_them)
+        landed = 0
         for batch in self._pending.batches(complete, _BATCH_ITEMS):
-            self._land(batch)
+            if not may_go_on():
+                break
+            landed += self._try(batch)
         self.done.pending_traces = len(self._pending)
-        return len(complete)
+        return landed
+
+    def _try(self, batch: Sequence[bytes]) -> int:
+        """Land a batch, or each trace of it by itself where that fails. Returns how many landed."""
+        try:
+            self._land(batch)
+        except OSError:
+            raise
+        except Exception:
+            if len(batch) > 1:
+                return sum(self._try([trace_id]) for trace_id in batch)
+            (trace_id,) = batch
+            _log.exception("trace %s cannot be landed, and stays in %s", trace_id.hex(), requests_folder(self._lake))
+            self.done.failures += 1
+            self._pending.set_aside(trace_id)
+            return 0
+        return len(batch)
 
     def write_status(self) -> None:
         """Say in a file of the folder what was done, for the receiver's metrics."""
@@ -248,18 +268,27 @@ def run(options: CollectorOptions) -> None:
             _log.error("another sealer is at work in %s", options.folder)
             sys.exit(1)
         sealer = RequestSealer(options)
-        while not _told_to_end(_PAUSE_S):
+        pause = _PAUSE_S
+
+        def may_go_on() -> bool:
+            with contextlib.suppress(OSError):
+                sealer.write_status()
+            return not _told_to_end(0)
+
+        while not _told_to_end(pause):
+            pause = _PAUSE_S
             try:
-                sealer.seal()
+                sealer.seal(may_go_on=may_go_on)
             except OSError as error:
                 sealer.done.failures += 1
                 _log.error("what was received cannot be sealed, and waits on disk: %s", error)
-                _told_to_end(_PAUSE_S * 10)
+                pause = _PAUSE_S * 10
             with contextlib.suppress(OSError):
                 sealer.write_status()
 
 
 def _told_to_end(seconds: float) -> bool:
+    """Wait for so long whether standard input ends. An end that was seen is seen again."""
     readable, _, _ = select.select([sys.stdin], [], [], seconds)
     return bool(readable) and not os.read(sys.stdin.fileno(), 4096)
 

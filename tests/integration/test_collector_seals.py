@@ -125,6 +125,31 @@ def test_genai_log_records_join_their_spans_and_others_are_counted(tmp_path):
     assert sum(count for (count,) in rows(tmp_path, "SELECT count FROM losses WHERE what = 'log record'")) == 2
 
 
+def test_a_trace_that_cannot_be_landed_stays_and_holds_up_no_other(tmp_path, monkeypatch):
+    """Its segment is kept for a sealer that can, everything else lands."""
+    from otel_agent_replay_collector import sealing
+
+    request = request_of(24)
+    bad = spans_of_request(request)[9].trace_id
+    received(tmp_path, request)
+    real = sealing.land
+
+    def land(lake, spans, **options):
+        if bad in {span.trace_id for span in spans}:
+            raise ValueError("a defect")
+        return real(lake, spans, **options)
+
+    monkeypatch.setattr(sealing, "land", land)
+    working = sealer(tmp_path)
+    assert working.seal(all_of_them=True) == 2
+    assert (working.done.failures, working.done.segments_removed) == (1, 0)
+    assert len(span_ids(tmp_path)) == 16
+    monkeypatch.undo()
+    assert sealer(tmp_path).seal(all_of_them=True) == 3
+    assert span_ids(tmp_path) == ids(request)
+    assert list((tmp_path / "received").glob("*.requests")) == []
+
+
 def test_one_sealer_works_at_a_time(tmp_path):
     """Another one is told, and does nothing."""
     received(tmp_path, request_of(1))
