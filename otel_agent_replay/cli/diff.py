@@ -56,6 +56,13 @@ Example:
     metavar="NODE",
     help="Say whether this step changed: its number, name, kind:name (* allowed), or path.",
 )
+@click.option(
+    "--pair",
+    "pairs",
+    multiple=True,
+    metavar="A:B",
+    help="Take step A of RUN_A and step B of RUN_B for the same one; repeatable. A link of the HTML report may say it.",
+)
 @judge_option
 @json_option
 @verbose_option
@@ -70,6 +77,7 @@ def diff(
     lake_b: Path | None,
     risk_rules: Path | None,
     expect_change: str | None,
+    pairs: tuple[str, ...],
     judge: str | None,
     as_json: bool,
     verbose: bool,
@@ -86,9 +94,10 @@ def diff(
     from otel_agent_replay.report.pair_summary import pair_summary
     from otel_agent_replay.report.risk_lines import risk_json, risk_lines, risk_markdown
 
+    by_hand = [_steps_of(text) for text in pairs]
     rules, asked = read_risk_rules(risk_rules), load_judge(judge) if judge else None
     a, b = load_run(run_a, lake, verbose=verbose), load_run(run_b, lake_b or lake, verbose=verbose)
-    comparison = compare(a, b)
+    comparison = compare(a, b, by_hand=by_hand)
     if asked is not None:
         comparison = replace(comparison, questions=[*comparison.questions, judge_answers(a, b, asked).question()])
     if expect_change is not None:
@@ -120,3 +129,10 @@ def diff(
         print_lines([*comparison_lines(comparison, final), *risk_lines(ranked)])
     codes = {Verdict.IDENTICAL: 0, Verdict.REORDERED: 0, Verdict.DIFFERENT: 1, Verdict.NOT_COMPARABLE: 125}
     return codes[comparison.verdict]
+
+
+def _steps_of(text: str) -> tuple[int, int]:
+    a, colon, b = text.partition(":")
+    if not (colon and a.isdecimal() and b.isdecimal()):
+        raise click.UsageError(f"--pair {text}: a step of A and a step of B are wanted, such as 12:14")
+    return int(a), int(b)

@@ -13,7 +13,7 @@ from otel_agent_replay.compare.substance import RunSubstance, failure_tree
 from otel_agent_replay.compare.telling_parts import TellingPart, telling_parts
 from otel_agent_replay.compare.timeline import Timeline
 from otel_agent_replay.compare.tree import Tree
-from otel_agent_replay.model import Kind, Node, RecordedRun
+from otel_agent_replay.model import Kind, Node
 
 PARTS = 1_000_000
 """Parts of a run's answers that are kept in mind, at most."""
@@ -23,10 +23,10 @@ class Side:
     """One of the two runs, as the walk asks about it. `other` gives the index of a node's pair in the other run."""
 
     def __init__(
-        self, name: str, run: RecordedRun, tree: Tree, time: Timeline, other: Mapping[int, int], changes: Changes
+        self, name: str, substance: RunSubstance, tree: Tree, time: Timeline, other: Mapping[int, int], changes: Changes
     ) -> None:
-        self.name, self.run, self.tree, self.time, self.other, self.changes = name, run, tree, time, other, changes
-        self._substance = RunSubstance(run)
+        self.name, self.tree, self.time, self.other, self.changes = name, tree, time, other, changes
+        self._substance = substance
         self._answers: dict[int, Sequence[TellingPart]] = {}
         self._by_digest: dict[bytes, list[tuple[int, str]]] = {}
         self._ended = sorted((time.end(node.index), node.index) for node in tree.nodes if _answers_something(node.node))

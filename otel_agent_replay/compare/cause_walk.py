@@ -15,7 +15,9 @@ from collections.abc import Sequence
 from otel_agent_replay.compare.answer_index import Changes, Side
 from otel_agent_replay.compare.change_list import Sides
 from otel_agent_replay.compare.changes import Added, Change, Changed, Removed, reference
+from otel_agent_replay.compare.model_forms import differ_in_form
 from otel_agent_replay.compare.sources import Found, Sources, Taken
+from otel_agent_replay.compare.substance import RunSubstance
 from otel_agent_replay.compare.walk import Hop, Walk, WalkEnd
 from otel_agent_replay.model import RecordedRun
 from otel_agent_replay.payload.difference import MISSING
@@ -29,8 +31,11 @@ class Walker:
     def __init__(self, a: RecordedRun, b: RecordedRun, sides: Sides, changes: Sequence[Change]) -> None:
         to_b = {index: pair.b for index, pair in sides.to_b.items()}
         to_a = {index: pair.a for index, pair in sides.to_a.items()}
-        of_a = Side("A", a, sides.tree_a, sides.time_a, to_b, Changes(changes, of_a=True))
-        of_b = Side("B", b, sides.tree_b, sides.time_b, to_a, Changes(changes, of_a=False))
+        in_one_form = differ_in_form(a, b)
+        content_a, content_b = (RunSubstance(run, in_one_form=in_one_form) for run in (a, b))
+        changed_a, changed_b = Changes(changes, of_a=True), Changes(changes, of_a=False)
+        of_a = Side("A", content_a, sides.tree_a, sides.time_a, to_b, changed_a)
+        of_b = Side("B", content_b, sides.tree_b, sides.time_b, to_a, changed_b)
         self._a, self._b = Sources(of_a, of_b), Sources(of_b, of_a)
 
     def walk(self, change: Change) -> Walk | None:

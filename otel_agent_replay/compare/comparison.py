@@ -9,6 +9,7 @@ import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from otel_agent_replay.compare.by_hand import StepPair, told, with_hints
 from otel_agent_replay.compare.change_list import Sides, list_changes
 from otel_agent_replay.compare.changes import Change, Reordered, TimingOnly
 from otel_agent_replay.compare.consequences import follow
@@ -86,8 +87,11 @@ class Comparison:
     trust: Trust
 
 
-def compare(a: RecordedRun, b: RecordedRun) -> Comparison:
-    """Compare run B against run A. Never raises for what a recording lacks: it is said in `notices`."""
+def compare(a: RecordedRun, b: RecordedRun, *, by_hand: Sequence[StepPair] = ()) -> Comparison:
+    """Compare run B against run A. Never raises for what a recording lacks: it is said in `notices`.
+
+    `by_hand` are steps of A and of B that belong together, as a person says.
+    """
     in_one_form = differ_in_form(a, b)
     substance_a, substance_b = RunSubstance(a, in_one_form=in_one_form), RunSubstance(b, in_one_form=in_one_form)
     tree_a, tree_b = build_tree(a), build_tree(b)
@@ -95,7 +99,8 @@ def compare(a: RecordedRun, b: RecordedRun) -> Comparison:
     shared = payloads_a.shared(payloads_b)
     keys_a = keys_of(tree_a, payloads_a, substance_a, shared, intern)
     keys_b = keys_of(tree_b, payloads_b, substance_b, shared, intern)
-    alignment = align_trees(tree_a, keys_a, tree_b, keys_b)
+    keys_a, keys_b = with_hints(tree_a, keys_a, tree_b, keys_b, by_hand, intern)
+    alignment, hinted = told(align_trees(tree_a, keys_a, tree_b, keys_b), tree_a, tree_b, by_hand)
     sides = Sides.of(tree_a, tree_b, alignment)
     comparer = PairComparer(substance_a, substance_b)
     changes = list_changes(sides, comparer, a_first=keys_a.digest <= keys_b.digest)
@@ -115,6 +120,7 @@ def compare(a: RecordedRun, b: RecordedRun) -> Comparison:
         sentence=verdict_sentence(departure, len(changes.reordered), volatile, len(alignment.pairs)),
         notices=[
             *notices_of(a, b, sides, substance_a, substance_b),
+            *hinted,
             *notice_of_forms(in_one_form),
             *notice_of_work(changes.placed),
         ],

@@ -32,6 +32,7 @@ class Rule(str, enum.Enum):
     WRAPPED = "a level in between"
     RENAMED = "renamed"
     ROOTS = "the runs themselves"
+    BY_HAND = "by hand"
 
     def __str__(self) -> str:
         return str(self.value)
@@ -45,6 +46,7 @@ class Rule(str, enum.Enum):
 _STRENGTH = {
     Rule.IDENTICAL: 1.0,
     Rule.ROOTS: 1.0,
+    Rule.BY_HAND: 1.0,
     Rule.SAME_CALL: 0.9,
     Rule.REORDERED: 0.8,
     Rule.MOVED: 0.8,

@@ -20,7 +20,7 @@ from typing import Any
 
 DATA_FORMAT = 1
 """Version of the data in the file; `web/app.js` reads this one."""
-_MODULES = ("dom", "state", "model", "grid", "diff", "pair", "cohort", "app")
+_MODULES = ("dom", "state", "model", "grid", "strip", "diff", "pair", "cohort", "app")
 """In the order in which they need each other."""
 _IMPORT = re.compile(r'^import \{ ([\w, ]+) \} from "\./(\w+)\.js";$', re.MULTILINE)
 _EXPORT = re.compile(r"^export (class|function|const) (\w+)", re.MULTILINE)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from typing import Any
 
+from otel_agent_replay.compare import Field
 from otel_agent_replay.report import amounts
 from otel_agent_replay.report.safe_text import visible
 from otel_agent_replay.report.word_diff import word_diff
@@ -154,6 +155,7 @@ def _head(document: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "sentence": visible(document["sentence"]),
         "verdict": document["verdict"],
+        "runs": [document[side]["run_id"] for side in ("a", "b")],
         "questions": [
             {"asked": one["asked"], "reply": one["reply"], "told": question_text(one)} for one in document["questions"]
         ],
@@ -287,6 +289,7 @@ def _told(change: Mapping[str, Any]) -> Iterator[str]:
 def _field(field: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "field": field["field"],
+        "asks": Field(field["field"]).is_request,
         "complete": field["complete"],
         "by_digest": field["by_digest"],
         "places": [_place(place) for place in field["differences"]],

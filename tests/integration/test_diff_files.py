@@ -127,6 +127,19 @@ def test_rules_and_the_expected_change_are_shown(diff, tmp_path):
     assert "it reads patients" in diff(a, b, "--risk-rules", str(rules), "--format", "markdown").stdout
 
 
+def test_steps_are_paired_by_hand(diff):
+    """`--pair` takes two steps for one, the report says so, and what is no pair of steps is a usage error."""
+    a = otlp(ROOT, chat(2, 1, 5, "hi"), tool("find", 3, 6, 10, arguments='{"order": 1}', result='"late"'))
+    b = otlp(ROOT, chat(2, 1, 5, "hi"), tool("lookup", 3, 6, 10, arguments='{"id": "x"}', result='"lost"'))
+    before = json.loads(diff(a, b, "--json").stdout)
+    assert (len(before["added"]), len(before["removed"])) == (1, 1)
+    after = json.loads(diff(a, b, "--json", "--pair", "2:2").stdout)
+    assert (after["added"], after["removed"]) == ([], [])
+    assert after["changes"][0]["rule"] == "by hand"
+    assert "step 2 of A was paired by hand with step 2 of B" in diff(a, b, "--pair", "2:2").stdout
+    assert diff(a, b, "--pair", "2").exit_code == 2
+
+
 def test_the_schema_names_every_key_that_diff_writes(diff):
     """What `diff --json` prints has exactly the keys of the schema."""
     document = json.loads(diff(otlp(ROOT, tool("search", 2, 1, 10)), otlp(ROOT), "--json").stdout)

@@ -126,6 +126,81 @@ def test_f_filters_and_escape_leaves(report, key):
     assert report.rows() > 3
 
 
+def test_x_puts_the_other_side_first(report):
+    """`x` shows B's values and steps before A's, and back; the letters stay with their sides."""
+    sides = lambda: report.page.locator(".split .letter").all_inner_texts()[:2]
+    heads = lambda: report.page.locator("[role=columnheader]").all_inner_texts()[1:3]
+    assert (sides(), heads()) == (["A", "B"], ["A", "B"])
+    report.press("x")
+    assert (sides(), heads()) == (["B", "A"], ["B", "A"])
+    report.wait_hash("order=ba")
+    report.press("x")
+    assert sides() == ["A", "B"]
+
+
+def test_w_marks_lines_instead_of_words(report):
+    """`w` marks the whole line that holds a changed word."""
+    words = report.page.locator("ins").first.inner_text()
+    report.press("w")
+    report.wait_hash("words=line")
+    line = report.page.locator("ins").first.inner_text()
+    assert words in line and len(line) > len(words)
+
+
+def test_i_and_a_show_input_or_answer_alone(report):
+    """`i` and `a` show one part of a step and go there; once more shows both; a part that does not differ is said."""
+    report.press("a")
+    assert report.page.evaluate("document.activeElement.className") == "answer"
+    assert report.page.locator(".fields > .input").count() == 0
+    report.press("i")
+    assert report.status() == "the input does not differ here"
+    report.press("i")
+    assert report.page.locator(".fields > .answer").count() == 1
+
+
+def test_1_and_2_show_one_side_alone(report):
+    """`1` shows A's value only, `2` B's; the same key again shows both."""
+    letters = lambda: report.page.locator(".fields .letter").all_inner_texts()
+    report.press("2")
+    assert (letters(), report.status()) == (["B"], "side B alone")
+    report.press("1")
+    assert letters() == ["A"]
+    report.press("1")
+    assert letters() == ["A", "B"]
+
+
+def test_m_marks_a_row_and_the_filter_shows_marked_ones(report):
+    """`m` marks the row, in the link too; the filter by place lists marked rows; `m` again takes the mark away."""
+    report.press("m")
+    assert report.selected()[0] == "●★~"
+    report.wait_hash("marked=")
+    report.page.get_by_label("Filter by place").select_option("marked")
+    assert report.shown() == 2  # the row, and the run that holds it
+    report.page.get_by_role("treegrid").focus()
+    report.press("m")
+    assert report.status() == "mark taken away"
+
+
+def test_the_summary_is_copied_as_markdown(report):
+    """The button copies verdict, cause and differences for a comment."""
+    report.page.get_by_role("button", name="Copy summary").click()
+    report.page.wait_for_function("document.querySelector('[role=status]').textContent === 'summary copied'")
+    told = report.page.evaluate("navigator.clipboard.readText()")
+    assert told.startswith("**B departs from A")
+    assert "Cause: tool result differed for equal arguments" in told
+    assert "- + tool refund: only in B" in told
+
+
+def test_the_strip_leads_to_a_row(report):
+    """A press on the strip beside the rows goes to the row at that height."""
+    report.press("]")
+    box = report.page.locator("canvas.strip").bounding_box()
+    report.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] - 1)
+    assert "model chat gpt-4o-mini" in report.selected()
+    drawn = "canvas => canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data.some(one => one)"
+    assert report.page.locator("canvas.strip").evaluate(drawn)
+
+
 def test_y_copies_a_link(report):
     """`y` copies the address of this place, or shows it where there is no clipboard."""
     report.press("n", "y")

@@ -94,6 +94,48 @@ def test_only(opened, text):
     assert "tool search" not in found
 
 
+def test_only_after_the_departure(opened, text):
+    """`only=after` shows the differences from the departure on."""
+    found = opened(text, "only=after").page.locator("[role=rowgroup] .name").all_inner_texts()
+    assert "tool search" in found
+    assert "tool look" not in found
+
+
+def test_over(opened, text):
+    """`over=` shows rows whose time differs by more milliseconds; what is no number is left out."""
+    assert opened(text, "over=100000").shown() == 0
+    assert opened(text, "over=x").shown() > 0
+
+
+def test_side(opened, text):
+    """`side=b` shows B's values alone."""
+    assert opened(text, "side=b").page.locator(".fields .letter").all_inner_texts() == ["B"]
+
+
+def test_order_words_and_part(opened, text):
+    """`order`, `words` and `part` say which side stands first, what is marked, and which values are shown."""
+    report = opened(text, "order=ba&words=line&part=answer")
+    assert report.page.locator(".split .letter").all_inner_texts()[:2] == ["B", "A"]
+    assert report.page.get_by_role("button", name="Lines").get_attribute("aria-pressed") == "true"
+    assert report.page.locator(".fields > .answer").count() == 1
+
+
+def test_marked(opened, text):
+    """`marked=` marks rows."""
+    assert opened(text, "marked=1&show=all").page.locator(".row .mark", has_text="●").count() == 1
+
+
+def test_pair(opened, text):
+    """`pair=A:B` says on either row what was paired by hand, and what compares it so."""
+    report = opened(text, "pair=3:43")
+    refund = next(one for one in pair_document()["changes"] if one["kind"] == "added")
+    assert refund["b"]["step"] == 43
+    report.open(f"pair=3:43&at=~{refund['b']['span_id']}")
+    told = report.page.locator(".detail").inner_text()
+    assert "Paired by hand: step 3 of A with step 43 of B." in told
+    assert "--pair 3:43" in told
+
+
 def test_keys(opened, text):
     """`keys=off` turns single keys off."""
     report = opened(text, "keys=off")

@@ -16,6 +16,11 @@ const HELP = [
   ["Enter", "open; go on to the text"],
   ["[ / ]", "fold or unfold equal rows"],
   ["u", "side by side or in one column"],
+  ["x", "B first, or A first"],
+  ["w", "mark words or lines"],
+  ["i / a", "the input or the answer alone"],
+  ["1 / 2", "side A or side B alone"],
+  ["m", "mark this row"],
   ["f or /", "filter"],
   ["y", "copy a link to this place"],
   ["?", "this list"],
@@ -143,7 +148,7 @@ class App {
   #back() {
     const state = this.store.state;
     if (document.activeElement?.closest(".detail")) this.page.grid.host.focus();
-    else if (state.q || state.mark || state.kind || state.only) this.store.change({ q: "", mark: "", kind: "", only: "" }, true);
+    else if (state.q || state.mark || state.kind || state.only || state.over) this.store.change({ q: "", mark: "", kind: "", only: "", over: "" }, true);
     else if (this.shown) this.store.change({ case: "", at: "", open: [], closed: [] }, true);
   }
 

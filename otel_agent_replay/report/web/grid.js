@@ -26,6 +26,11 @@ export class Grid {
     this.body.addEventListener("dblclick", (event) => this.#clicked(event, this.entered));
   }
 
+  /** Name a column otherwise. */
+  title(column, text) {
+    this.host.querySelectorAll("[role=columnheader]")[column].textContent = text;
+  }
+
   /** Show `count` rows anew, with row `selected` selected (-1: none). */
   fill(count, selected) {
     this.count = count;

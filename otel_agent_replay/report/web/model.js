@@ -68,7 +68,8 @@ export class Model {
 
   /** Rows shown: numbers from 0 are rows, a fold of `counts[i]` equal rows that begins at r is -1 - r. */
   items(state) {
-    const key = JSON.stringify([state.q, state.mark, state.kind, state.only, state.show, state.open, state.closed]);
+    const marked = state.only === "marked" ? state.marked : [];
+    const key = JSON.stringify([state.q, state.mark, state.kind, state.only, state.over, marked, state.show, state.open, state.closed]);
     if (this.latest?.key !== key) this.latest = { key, ...this.#listed(state) }; // most changes are of the place alone
     return this.latest;
   }
@@ -106,7 +107,7 @@ export class Model {
   }
 
   #wanted(state) {
-    const filtered = state.q !== "" || state.mark !== "" || state.kind !== "" || state.only !== "";
+    const filtered = state.q !== "" || state.mark !== "" || state.kind !== "" || state.only !== "" || state.over !== "";
     if (!filtered && state.show === "all") return { shown: null, folds: false };
     const shown = new Uint8Array(this.count);
     if (filtered) {
@@ -126,7 +127,9 @@ export class Model {
 
   #filter(state) {
     const marks = new Set(state.mark);
-    const unexplained = state.only === "unexplained" ? new Set(this.unexplained) : null;
+    const some = this.#only(state);
+    const over = state.over === "" ? -1 : Number(state.over) * 1000;
+    const { us_a: before, us_b: after } = this.view.columns;
     const expression = state.q === "" ? null : matcher(state.q);
     const known = new Map(); // a run has few names: each is tried once
     const { kind: kinds, name: names, other: others } = this.view.columns;
@@ -138,8 +141,16 @@ export class Model {
     return (row) =>
       (!marks.size || marks.has(this.marks[row])) &&
       (state.kind === "" || this.kind(row) === state.kind) &&
-      (unexplained === null || unexplained.has(row)) &&
+      (some === null || some.has(row)) &&
+      (over < 0 || (before[row] >= 0 && after[row] >= 0 && Math.abs(after[row] - before[row]) > over)) &&
       (expression === null || named(kinds[row], names[row]) || (others[row] >= 0 && named(kinds[row], others[row])));
+  }
+
+  /** The rows that `only` asks for, null for all. */
+  #only(state) {
+    if (state.only === "unexplained") return new Set(this.unexplained);
+    if (state.only === "marked") return new Set(state.marked);
+    return state.only === "after" ? new Set(this.differences.filter((row) => row >= this.departure)) : null;
   }
 
   #showWithHolders(shown, row) {
@@ -206,7 +217,7 @@ export class Model {
     for (let at = this.parent[row]; at >= 0; at = this.parent[at]) holders.add(at);
     const patch = { closed: state.closed.filter((one) => !holders.has(one)) };
     if (shows({ ...state, ...patch })) return patch;
-    Object.assign(patch, { q: "", mark: "", kind: "", only: "" });
+    Object.assign(patch, { q: "", mark: "", kind: "", only: "", over: "" });
     if (shows({ ...state, ...patch })) return patch;
     const { rows, counts } = this.items({ ...state, ...patch });
     const fold = rows.findIndex((one, place) => one < 0 && -1 - one <= row && row < -1 - one + counts[place]);

@@ -3,6 +3,7 @@ import { element } from "./dom.js";
 import { fieldsElement } from "./diff.js";
 import { Grid } from "./grid.js";
 import { MARK_WORDS, Model } from "./model.js";
+import { Strip } from "./strip.js";
 
 const COLUMNS = [
   { title: "Mark", class: "mark" },
@@ -35,7 +36,8 @@ export class PairPage {
       entered: (place) => this.#enter(place),
     });
     this.detail = element("section", { class: "detail", "aria-label": "Selected step", tabindex: -1 });
-    host.append(this.#toolbar(), element("div", { class: "panes" }, this.grid.host, this.detail), this.#summary());
+    this.strip = new Strip((share) => this.#choose(Math.min(this.items.rows.length - 1, Math.floor(share * this.items.rows.length)), false));
+    host.append(this.#toolbar(), element("div", { class: "panes" }, element("div", { class: "with-strip" }, this.grid.host, this.strip.host), this.detail), this.#summary());
     this.apply(store.state);
   }
 
@@ -44,7 +46,9 @@ export class PairPage {
     this.search.value = state.q;
     this.marks.value = state.mark;
     this.kinds.value = state.kind;
-    this.only.checked = state.only === "unexplained";
+    this.only.value = state.only;
+    this.over.value = state.over;
+    this.line_button.setAttribute("aria-pressed", String(state.words === "line"));
     this.view_button.setAttribute("aria-pressed", String(state.view === "unified"));
     this.all_button.setAttribute("aria-pressed", String(state.show === "all"));
     let row = state.at === "" ? this.model.departure : this.model.find(state.at);
@@ -85,6 +89,13 @@ export class PairPage {
     Enter: () => this.#enter(this.#place()),
     "[": () => this.store.change({ show: "changed", open: [] }, true),
     "]": () => this.store.change({ show: "all" }, true),
+    x: () => this.store.change({ order: this.store.state.order === "ab" ? "ba" : "ab" }, true),
+    w: () => this.store.change({ words: this.store.state.words === "word" ? "line" : "word" }, true),
+    i: () => this.#part("input"),
+    a: () => this.#part("answer"),
+    1: () => this.#side("a"),
+    2: () => this.#side("b"),
+    m: () => this.#mark(),
     u: () => this.store.change({ view: this.store.state.view === "split" ? "unified" : "split" }, true),
     f: () => this.search.focus(),
     "/": () => this.search.focus(),
@@ -97,7 +108,10 @@ export class PairPage {
     this.marks = element("select", { "aria-label": "Filter by mark", onchange: choose("mark") }, option("", "all marks"),
       ...Object.entries(MARK_WORDS).filter(([mark]) => this.model.marks.includes(mark)).map(([mark, words]) => option(mark, `${mark} ${words}`)));
     this.kinds = element("select", { "aria-label": "Filter by kind", onchange: choose("kind") }, option("", "all kinds"), ...this.view.kinds.map((kind) => option(kind, kind)));
-    this.only = element("input", { type: "checkbox", onchange: (event) => this.store.change({ only: event.target.checked ? "unexplained" : "" }, true) });
+    this.only = element("select", { "aria-label": "Filter by place", onchange: choose("only") }, option("", "everywhere"),
+      option("unexplained", "unexplained"), option("after", "after the departure"), option("marked", "marked"));
+    this.over = element("input", { type: "number", min: 0, step: "any", placeholder: "Δ ms", "aria-label": "Filter by time that differs by more milliseconds", onchange: (event) => this.store.change({ over: event.target.value }, true) });
+    this.line_button = element("button", { type: "button", onclick: this.#keys.w }, "Lines");
     this.matches = element("span", { class: "quiet" });
     this.view_button = element("button", { type: "button", onclick: this.#keys.u }, "Unified");
     this.all_button = element("button", { type: "button", onclick: () => this.key(this.store.state.show === "all" ? "[" : "]") }, "Equal rows");
@@ -107,8 +121,8 @@ export class PairPage {
       element("button", { type: "button", onclick: this.#keys.p }, "Previous"),
       element("button", { type: "button", onclick: this.#keys.n }, "Next"),
       this.search, this.marks, this.kinds,
-      element("label", {}, this.only, " unexplained only"),
-      this.view_button, this.all_button, this.matches);
+      this.only, this.over, this.view_button, this.line_button, this.all_button,
+      element("button", { type: "button", onclick: () => this.#copySummary() }, "Copy summary"), this.matches);
   }
 
   #summary() {
@@ -136,12 +150,14 @@ export class PairPage {
     const { columns, rules, origins, details } = this.view;
     const detail = details[row];
     const [a, b] = this.model.steps(row);
+    const flag = this.store.state.marked.includes(row) ? "●" : "";
+    const steps = this.store.state.order === "ba" ? [b, a] : [a, b];
     const star = row === this.model.departure ? "★" : row === this.model.cause ? "☆" : "";
     const mark = this.model.marks[row];
     const rule = columns.rule[row] < 0 ? "" : `${rules[columns.rule[row]][1].toFixed(1)} ${rules[columns.rule[row]][0]}`;
     const has = this.model.end[row] > row + 1;
     return {
-      cells: [star + mark, a, b, this.model.title(row), detail?.phrase ?? "", origins[columns.origin[row]], rule, difference(columns.us_a[row], columns.us_b[row], 1000, " ms"), difference(columns.tokens_a[row], columns.tokens_b[row], 1, ""), detail?.cost ?? ""],
+      cells: [flag + star + mark, ...steps, this.model.title(row), detail?.phrase ?? "", origins[columns.origin[row]], rule, difference(columns.us_a[row], columns.us_b[row], 1000, " ms"), difference(columns.tokens_a[row], columns.tokens_b[row], 1, ""), detail?.cost ?? ""],
       level: this.model.depth[row] + 1,
       indented: 3,
       position: this.model.position[row],
@@ -155,7 +171,13 @@ export class PairPage {
     this.selected = row;
     let place = this.#place();
     if (place < 0 && this.items.rows.length) [place, this.selected] = [0, this.items.rows[0]];
+    const first = this.store.state.order === "ba" ? ["B", "A"] : ["A", "B"];
+    this.grid.title(1, first[0]);
+    this.grid.title(2, first[1]);
     this.grid.fill(this.items.rows.length, place);
+    const at = (wanted) => this.items.rows.indexOf(wanted);
+    const marks = this.items.rows.map((one) => (one < 0 ? "" : this.model.marks[one]));
+    this.strip.fill(marks, { departure: at(this.model.departure), cause: at(this.model.cause), selected: place });
     this.#draw();
   }
 
@@ -167,6 +189,7 @@ export class PairPage {
     if (place < 0 || place >= this.items.rows.length) return;
     this.selected = this.items.rows[place];
     this.grid.select(place);
+    this.strip.select(place);
     this.#draw();
     if (this.selected >= 0) this.store.remember({ at: this.model.locator(this.selected) }, jump);
   }
@@ -214,6 +237,58 @@ export class PairPage {
     this.say(`cause: ${this.view.departure.cause}`);
   }
 
+  /** Show the values of one part, and go to them; once more shows all. */
+  #part(part) {
+    const shown = this.store.state.part === part ? "" : part;
+    this.store.change({ part: shown }, true);
+    const found = shown === "" ? null : this.detail.querySelector(`.${shown}`);
+    if (found !== null) found.focus();
+    this.say(shown === "" ? "input and answer" : found === null ? `the ${shown} does not differ here` : `${shown} alone`);
+  }
+
+  /** Show the values of one side alone; once more shows both. */
+  #side(side) {
+    const shown = this.store.state.side === side ? "" : side;
+    this.store.change({ side: shown }, true);
+    this.say(shown === "" ? "both sides" : `side ${shown.toUpperCase()} alone`);
+  }
+
+  #mark() {
+    if (this.selected < 0) return;
+    const { marked } = this.store.state;
+    const was = marked.includes(this.selected);
+    const now = was ? marked.filter((one) => one !== this.selected) : [...marked, this.selected];
+    this.store.change({ marked: now, at: this.model.locator(this.selected) }, true);
+    this.say(was ? "mark taken away" : `marked, ${now.length} in all`);
+  }
+
+  /** Two rows of one side each belong together: kept in the link, and told as what compares them so. */
+  #pairWith(row) {
+    const [a, b] = this.model.steps(row);
+    const waiting = this.waiting;
+    if (waiting === undefined || (waiting.a !== "") === (a !== "")) {
+      this.waiting = { a, b };
+      this.say(`pair with which step of ${a === "" ? "A" : "B"}? Select it and press “Pair”.`);
+      return;
+    }
+    this.waiting = undefined;
+    this.store.change({ pair: [...this.store.state.pair, `${waiting.a || a}:${waiting.b || b}`] }, true);
+  }
+
+  /** Copy what a comment would say: the verdict, the cause, the first differences, as Markdown. */
+  async #copySummary() {
+    const lines = [`**${this.view.sentence}**`, ""];
+    if (this.view.departure !== null) lines.push(`Cause: ${this.view.departure.cause}`, ...this.view.departure.evidence.map((one) => `- ${one}`), "");
+    lines.push(...this.model.differences.slice(0, 20).map((row) => `- ${this.model.marks[row]} ${this.model.title(row)}: ${this.view.details[row].phrase}`));
+    if (this.model.differences.length > 20) lines.push(`- and ${this.model.differences.length - 20} more`);
+    try {
+      await navigator.clipboard.writeText(lines.join("\n"));
+      this.say("summary copied");
+    } catch {
+      this.warn("This page may not write to the clipboard here.");
+    }
+  }
+
   #inward() {
     if (this.selected < 0 || this.store.state.closed.includes(this.selected)) this.#enter(this.#place());
     else if (this.model.end[this.selected] > this.selected + 1) this.#step(1);
@@ -254,11 +329,24 @@ export class PairPage {
       element("p", {}, `${MARK_WORDS[this.model.marks[row]]} · ${steps} · ${rule}${origins[columns.origin[row]] ? ` · answered: ${origins[columns.origin[row]]}` : ""}`),
     ];
     if (row === this.model.departure) made.push(this.#causeElement());
+    made.push(...this.#pairElements(row, [a, b]));
     if (!detail) return [...made, element("p", { class: "quiet" }, "Nothing of substance differs here.")];
     if (detail.basis) made.push(element("p", {}, `Beside the departure: ${detail.basis}${detail.words.length ? ` (${detail.words.join(", ")})` : ""}`));
     made.push(...detail.told.map((text) => element("p", {}, text)));
     if (detail.way.length > 1) made.push(this.#wayElement(detail.way));
-    return [...made, fieldsElement(detail, this.store.state.view === "unified")];
+    return [...made, fieldsElement(detail, this.store.state)];
+  }
+
+  /** What was paired by hand, and the button that does it, on a row that one run alone has. */
+  #pairElements(row, [a, b]) {
+    const made = [];
+    const by_hand = this.store.state.pair.filter((one) => [`${a}:`, `:${b}`].some((end) => end.length > 1 && (one.startsWith(end) || one.endsWith(end))));
+    for (const one of by_hand) {
+      made.push(element("p", {}, `Paired by hand: step ${one.replace(":", " of A with step ")} of B. `, element("code", {}, `agent-replay diff ${this.view.runs[0]} ${this.view.runs[1]} --pair ${one}`), " compares them so."));
+    }
+    const alone = (a === "") !== (b === "");
+    if (alone) made.push(element("p", {}, element("button", { type: "button", onclick: () => this.#pairWith(row) }, "Pair")));
+    return made;
   }
 
   /** The way back to the source, each sentence with a button to the row that it leads to. */
