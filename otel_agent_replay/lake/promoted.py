@@ -14,6 +14,7 @@ from otel_agent_replay.lake.columns import Columns
 from otel_agent_replay.model import AttributeValue
 
 _INT64 = 1 << 63
+_PLAIN = (str, int, float)
 
 COLUMN_OF: dict[str, tuple[str, type[Any]]] = {
     semconv.OPERATION_NAME: ("operation", str),
@@ -64,6 +65,18 @@ def promote(lists: Lists, row: int, key: str, value: AttributeValue) -> bool:
     if fits is not None:
         lists[COLUMN_OF[key][0]][row] = fits
     return fits is not None
+
+
+def promote_all(lists: Lists, key: str, values: list[AttributeValue], count: int) -> bool:
+    """Put the values of one key, None where a row has none, into their column; False unless all `count` of them fit."""
+    column, kind = COLUMN_OF.get(key, ("", object))
+    told = [value for value in values if value is not None]
+    if len(told) != count or kind not in _PLAIN or set(map(type, told)) != {kind}:
+        return False
+    if kind is int and not (min(told) >= -_INT64 and max(told) < _INT64):
+        return False
+    lists[column] = values
+    return True
 
 
 def fitting(key: str, value: AttributeValue) -> AttributeValue:

@@ -18,7 +18,7 @@ from otel_agent_replay.lake.attributes import (
     store_values,
 )
 from otel_agent_replay.lake.columns import Columns, Same, bounds, made, places_where, values_of
-from otel_agent_replay.lake.promoted import PROMOTED, promote, recall
+from otel_agent_replay.lake.promoted import PROMOTED, promote, promote_all, recall
 from otel_agent_replay.lake.schema import EVENT, LINK, SPANS
 from otel_agent_replay.model import (
     AttributeValue,
@@ -115,10 +115,16 @@ def _unsigned(columns: Columns, name: str) -> Sequence[int]:
 def _store_attributes(of_spans: Sequence[Mapping[str, AttributeValue]], lists: Lists) -> Any:
     keys = list(chain.from_iterable(of_spans))
     values = list(chain.from_iterable([attributes.values() for attributes in of_spans]))
-    elsewhere = []
-    if not PROMOTED.isdisjoint(keys):
+    whole = {
+        key
+        for key in PROMOTED.intersection(keys)
+        if promote_all(lists, key, [attributes.get(key) for attributes in of_spans], keys.count(key))
+    }
+    elsewhere = [place for place, key in enumerate(keys) if key in whole] if whole else []
+    one_by_one = PROMOTED - whole
+    if not one_by_one.isdisjoint(keys):
         row, end = 0, len(of_spans[0])
-        for place in [place for place, key in enumerate(keys) if key in PROMOTED]:
+        for place in [place for place, key in enumerate(keys) if key in one_by_one]:
             while end <= place:
                 row += 1
                 end += len(of_spans[row])
