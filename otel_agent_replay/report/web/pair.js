@@ -176,8 +176,9 @@ export class PairPage {
     this.grid.title(2, first[1]);
     this.grid.fill(this.items.rows.length, place);
     const at = (wanted) => this.items.rows.indexOf(wanted);
-    const marks = this.items.rows.map((one) => (one < 0 ? "" : this.model.marks[one]));
-    this.strip.fill(marks, { departure: at(this.model.departure), cause: at(this.model.cause), selected: place });
+    if (this.listed !== this.items) this.strip_marks = this.items.rows.map((one) => (one < 0 ? "" : this.model.marks[one]));
+    this.listed = this.items;
+    this.strip.fill(this.strip_marks, { departure: at(this.model.departure), cause: at(this.model.cause), selected: place });
     this.#draw();
   }
 

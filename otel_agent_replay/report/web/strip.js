@@ -20,10 +20,13 @@ export class Strip {
     this.host.addEventListener("pointermove", (event) => event.buttons && go(event));
     new ResizeObserver(() => this.draw()).observe(this.host);
     this.rows = [];
+    this.marks = null;
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw(true));
   }
 
   /** Show these rows: a mark each ("" for a fold), and the places of departure, cause and selection (-1: none). */
   fill(rows, places) {
+    if (rows !== this.rows) this.marks = null;
     this.rows = rows;
     this.places = places;
     this.draw();
@@ -32,6 +35,38 @@ export class Strip {
   /** Move the place of the selection. */
   select(place) {
     if (this.places) this.fill(this.rows, { ...this.places, selected: place });
+  }
+
+  /** Draw the marks, which are kept as they were drawn, and the places over them. */
+  draw(anew = false) {
+    const height = Math.max(1, Math.round(this.host.getBoundingClientRect().height));
+    const theme = document.documentElement.dataset.theme;
+    if (anew || this.host.height !== height || this.theme !== theme) this.marks = null;
+    if (this.host.height !== height) this.host.height = height;
+    this.theme = theme;
+    const pen = this.host.getContext("2d", { willReadFrequently: true });
+    const each = height / Math.max(1, this.rows.length);
+    if (this.marks === null) {
+      this.pens = this.#pens();
+      pen.clearRect(0, 0, WIDTH, height);
+      for (let place = 0; place < this.rows.length; place += 1) {
+        const name = CLASSES[this.rows[place]];
+        if (name === undefined) continue;
+        pen.fillStyle = this.pens[name];
+        pen.fillRect(3, Math.floor(place * each), WIDTH - 6, Math.max(LEAST, each));
+      }
+      this.marks = pen.getImageData(0, 0, WIDTH, height);
+    }
+    pen.putImageData(this.marks, 0, 0);
+    const bar = (place, width, name) => {
+      if (place < 0) return;
+      pen.fillStyle = this.pens[name];
+      pen.fillRect(0, Math.floor(place * each), width, Math.max(LEAST, each));
+    };
+    const { departure = -1, cause = -1, selected = -1 } = this.places ?? {};
+    bar(cause, WIDTH, "--quiet");
+    bar(departure, WIDTH, "--b");
+    bar(selected, 3, "--focus");
   }
 
   /** The colours of the theme as a canvas takes them: it knows no light-dark(). */
@@ -43,29 +78,5 @@ export class Strip {
     }
     this.host.style.color = "";
     return found;
-  }
-
-  draw() {
-    const box = this.host.getBoundingClientRect();
-    const height = Math.max(1, Math.round(box.height));
-    if (this.host.height !== height) this.host.height = height;
-    const pen = this.host.getContext("2d");
-    const pens = this.#pens();
-    pen.clearRect(0, 0, WIDTH, height);
-    const each = height / Math.max(1, this.rows.length);
-    const bar = (place, left, width, name) => {
-      pen.fillStyle = pens[name];
-      pen.fillRect(left, Math.floor(place * each), width, Math.max(LEAST, each));
-    };
-    for (const [mark, name] of Object.entries(CLASSES)) {
-      pen.fillStyle = pens[name];
-      for (let place = 0; place < this.rows.length; place += 1) {
-        if (this.rows[place] === mark) pen.fillRect(3, Math.floor(place * each), WIDTH - 6, Math.max(LEAST, each));
-      }
-    }
-    const { departure = -1, cause = -1, selected = -1 } = this.places ?? {};
-    if (cause >= 0) bar(cause, 0, WIDTH, "--quiet");
-    if (departure >= 0) bar(departure, 0, WIDTH, "--b");
-    if (selected >= 0) bar(selected, 0, 3, "--focus");
   }
 }
