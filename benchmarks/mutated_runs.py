@@ -244,6 +244,7 @@ def recorded(root: Piece, seed: int) -> RecordedRun:
             (*path, f"{piece.kind}:{piece.name}#{number}"),
             sequence,
             step=sequence,
+            side_effect=SideEffect.READ if piece.asks else SideEffect.NONE,
             call=Call(piece.kind, piece.name, SideEffect.READ, payload(piece.asks)) if piece.asks else None,
             outcome=Outcome(OutcomeStatus.OK, payload(piece.answers)) if piece.answers else None,
         )

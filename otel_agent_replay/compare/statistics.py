@@ -21,6 +21,8 @@ _EQUAL = 1e-12
 _STRATA = 1000
 _SWAPS = 1999
 
+_Vector = tuple[tuple[int, float], ...]  # by how much of each numbered thing B shows more than A, in one case
+
 
 def mcnemar_p(only_a: int, only_b: int) -> float:
     """Return the two-sided exact p-value that a yes-or-no changes as often one way as the other.
@@ -89,51 +91,49 @@ def swapping_p(cases: Sequence[tuple[Sequence[Hashable], Sequence[Hashable]]], *
     A case is what its runs of A and of B show (a tool path). The statistic is the total variation distance of the two
     lanes' shares; under "no difference" the lanes of a case could as well be the other way round. 1,999 seeded draws.
     """
-    moved: Counter[frozenset[tuple[Hashable, float]]] = Counter()
-    net: Counter[frozenset[tuple[Hashable, float]]] = Counter()
-    for side_a, side_b in cases:
-        delta = _shares(side_b)
-        for thing, share in _shares(side_a).items():
-            delta[thing] = delta.get(thing, 0.0) - share
-        one = frozenset((thing, share) for thing, share in delta.items() if abs(share) > _EQUAL)
-        if one:
-            other = frozenset((thing, -share) for thing, share in one)
-            forward = _first_of(one, other)
-            moved[forward] += 1
-            net[forward] += 1 if one == forward else -1
-    if not moved:
+    deltas = [delta for delta in (_delta(side_a, side_b) for side_a, side_b in cases) if delta]
+    seen_in = Counter(thing for delta in deltas for thing in delta)
+    # What only one case shows adds the same to the distance whichever way round that case is.
+    shown = sorted((thing for thing, count in seen_in.items() if count > 1), key=repr)
+    if not shown:
         return 1.0
-    kinds = sorted(moved, key=_sortable)
-    seen = _distance(kinds, [net[kind] for kind in kinds])
+    numbers = {thing: number for number, thing in enumerate(shown)}
+    moved: Counter[_Vector] = Counter()
+    net: Counter[_Vector] = Counter()
+    for delta in deltas:
+        one = tuple(sorted((numbers[thing], share) for thing, share in delta.items() if thing in numbers))
+        forward = min(one, tuple((number, -share) for number, share in one))
+        moved[forward] += 1
+        net[forward] += 1 if one == forward else -1
+    kinds = sorted(moved)
+    seen = _distance(kinds, [net[kind] for kind in kinds], len(shown))
     draw = random.Random(f"{seed} swaps")  # noqa: S311 - a permutation test, no secret
     as_far = sum(
-        _distance(kinds, [2 * draw.getrandbits(moved[kind]).bit_count() - moved[kind] for kind in kinds])
+        _distance(kinds, [2 * draw.getrandbits(moved[kind]).bit_count() - moved[kind] for kind in kinds], len(shown))
         >= seen - _EQUAL
         for _ in range(_SWAPS)
     )
     return (as_far + 1) / (_SWAPS + 1)
 
 
+def _delta(side_a: Sequence[Hashable], side_b: Sequence[Hashable]) -> dict[Hashable, float]:
+    """Return B's share minus A's of all that the two show not alike."""
+    delta = _shares(side_b)
+    for thing, share in _shares(side_a).items():
+        delta[thing] = delta.get(thing, 0.0) - share
+    return {thing: share for thing, share in delta.items() if abs(share) > _EQUAL}
+
+
 def _shares(things: Sequence[Hashable]) -> dict[Hashable, float]:
     return {thing: count / len(things) for thing, count in Counter(things).items()}
 
 
-def _sortable(kind: frozenset[tuple[Hashable, float]]) -> list[tuple[str, float]]:
-    return sorted((repr(thing), share) for thing, share in kind)
-
-
-def _first_of(
-    one: frozenset[tuple[Hashable, float]], other: frozenset[tuple[Hashable, float]]
-) -> frozenset[tuple[Hashable, float]]:
-    return min(one, other, key=_sortable)
-
-
-def _distance(kinds: Sequence[frozenset[tuple[Hashable, float]]], counts: Sequence[int]) -> float:
-    total: dict[Hashable, float] = {}
+def _distance(kinds: Sequence[_Vector], counts: Sequence[int], things: int) -> float:
+    total = [0.0] * things
     for kind, count in zip(kinds, counts, strict=True):
-        for thing, share in kind:
-            total[thing] = total.get(thing, 0.0) + share * count
-    return sum(abs(value) for value in total.values())
+        for number, share in kind:
+            total[number] += share * count
+    return sum(map(abs, total))
 
 
 def correction(tests: Sequence[tuple[float, float]], alpha: float) -> tuple[list[float], int]:
@@ -200,7 +200,7 @@ def mean_difference(groups: Sequence[Group], *, seed: str, replicates: int = 500
     if all(len(group.a) == 1 == len(group.b) for group in groups):
         sums = [(group.difference * group.weight, group.weight) for group in groups]
         strata = _strata(sums, draw)
-        found = [_ratio(draw.choices(strata, k=len(strata))) for _ in range(replicates)]
+        found = _ratios(strata, draw, replicates)
     else:
         replicates = min(replicates, max(200, 1_000_000 // len(groups)))
         found = [
@@ -294,6 +294,15 @@ def _redrawn(group: Group, draw: random.Random) -> tuple[float, float]:
     one, other = _mean(draw.choices(first, k=len(first))), _mean(draw.choices(second, k=len(second)))
     difference = other - one if group.a_first else one - other
     return difference * group.weight, group.weight
+
+
+def _ratios(strata: Sequence[tuple[float, float]], draw: random.Random, replicates: int) -> list[float]:
+    count, weights = len(strata), {weight for _, weight in strata}
+    if len(weights) > 1:
+        return [_ratio(draw.choices(strata, k=count)) for _ in range(replicates)]
+    total = weights.pop() * count  # of equal weights: the same in every draw
+    values = [value for value, _ in strata]
+    return [math.fsum(draw.choices(values, k=count)) / total for _ in range(replicates)]
 
 
 def _ratio(sums: Sequence[tuple[float, float]]) -> float:
