@@ -188,6 +188,8 @@ class _Reasoning:
             return Cause.MODEL_ANSWER, ["equal request, different answer"]
         if kind is None or not kind.is_crossing or kind is Kind.DECISION:
             return self._unexplained("equal input, different result, and nothing recorded inside it differs")
+        if kind is Kind.INPUT:
+            return Cause.ANSWER, ["the user said something else to the same message: it came from outside"]
         return Cause.ANSWER, ["equal arguments, different result"]
 
     def _hidden(self, change: Changed, nodes: Sequence[Node]) -> list[str]:

@@ -116,6 +116,15 @@ def test_two_trials_are_compared(lake):
     assert "request of a write differs" in cli("diff", good, bad, "--format", "markdown", lake=lake, code=1)
 
 
+def test_a_user_who_says_something_else_is_the_source(tmp_path):
+    """Where trials part at the user's turn, the evidence says that it came from outside the agent."""
+    other = tau_record(trial=1)
+    other["traj"][1]["content"] = "I want to go to Oslo."
+    lake = tmp_path / "lake"
+    cli("import", written(tmp_path, "results.json", [tau_record(), other]), lake=lake)
+    assert "the user said something else to the same message" in cli("diff", *runs_of(lake), lake=lake, code=1)
+
+
 def test_a_case_of_an_imported_run_is_judged_by_its_invariants(lake, tmp_path):
     """A case of the failing trial rejects it and accepts the good one, by invariants over calls alone."""
     good, bad = runs_of(lake)
@@ -219,6 +228,25 @@ def test_real_trajectories_have_their_steps(pattern):
             assert all(len(recorded.payload(request.digest)) == request.size for request in requests)
         assert not file.anomalies
     assert found == {"runs": runs, **steps}
+
+
+@pytest.mark.real
+@real
+def test_a_real_benchmark_is_queried_and_compared(tmp_path):
+    """All of tau-bench in a lake: sums by SQL, and two halves of its trials compared task by task."""
+    lake = tmp_path / "lake"
+    told = json.loads(cli("import", *data_folder().glob("tau-bench/*.json"), "--json", lake=lake))
+    assert (len(told["traces"]), told["span_count"]) == (48, 48 + 698 + 343 + 403)
+    rows = sql(lake, "SELECT count(*) AS runs, sum(model_call_count) AS calls, count(ended_at) AS ended FROM runs")
+    assert rows == [{"runs": 48, "calls": 698, "ended": 0}]
+    (passed,) = sql(lake, "SELECT count(*) AS n FROM labels WHERE name = 'reward' AND value.number = 1")
+    assert passed == {"n": 6}
+    trials = "run_id IN (SELECT run_id FROM labels WHERE name = 'trial' AND value.integer IN {})".format
+    halves = CliRunner().invoke(
+        main, ["compare", "--lake", str(lake), "--a", trials("(0, 1)"), "--b", trials("(2, 3)"), "--json"]
+    )
+    report = json.loads(halves.stdout)
+    assert len(report["cases"]) == 12
 
 
 @pytest.mark.real

@@ -13,7 +13,7 @@ from typing import Any
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.imports.trajectories.chat_messages import parsed
 from otel_agent_replay.imports.trajectories.inspect_messages import model_turn
-from otel_agent_replay.imports.trajectories.places import nanoseconds
+from otel_agent_replay.imports.trajectories.places import list_in, nanoseconds
 from otel_agent_replay.imports.trajectories.trajectory import ScopeTurn, ToolTurn, Turn
 
 _MEANT_FOR_ORDER = ("span_begin", "span_end", "step", "sample_init")
@@ -76,7 +76,7 @@ class EventReader:
         if kind == "model":
             return [model_turn(event, self._input(event, place), place)]
         if kind in ("tool", "subtask"):
-            return self._tool(event, place, depth) if kind == "tool" else self._subtask(event, depth)
+            return self._tool(event, place, depth) if kind == "tool" else self._subtask(event, place, depth)
         if kind not in _MEANT_FOR_ORDER:
             self.left[str(kind)] += 1
         return []
@@ -92,11 +92,11 @@ class EventReader:
             begun_ns=nanoseconds(event.get("timestamp"), place),
             ended_ns=nanoseconds(event.get("completed"), place),
         )
-        inner = self.turns(event.get("events") or (), depth + 1)
+        inner = self.turns(list_in(event, "events", place), depth + 1)
         return [ScopeTurn(f"tool {turn.name}", [turn, *inner], turn.begun_ns, turn.ended_ns)] if inner else [turn]
 
-    def _subtask(self, event: Mapping[str, Any], depth: int) -> list[Turn]:
-        inner = self.turns(event.get("events") or (), depth + 1)
+    def _subtask(self, event: Mapping[str, Any], place: str, depth: int) -> list[Turn]:
+        inner = self.turns(list_in(event, "events", place), depth + 1)
         return [ScopeTurn(str(event.get("name") or "subtask"), inner)] if inner else []
 
     def _input(self, event: Mapping[str, Any], place: str) -> list[Any]:

@@ -14,7 +14,7 @@ from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.imports.trajectories.chat_messages import Message, last_text, turns_of
 from otel_agent_replay.imports.trajectories.inspect_events import EventReader
 from otel_agent_replay.imports.trajectories.inspect_messages import Attachments, chat_form
-from otel_agent_replay.imports.trajectories.places import identity_of
+from otel_agent_replay.imports.trajectories.places import identity_of, list_in, mapping_in
 from otel_agent_replay.imports.trajectories.trajectory import ModelTurn, Said, ToolTurn, Trajectory, Turn, UserTurn
 from otel_agent_replay.model import RunStatus
 
@@ -58,14 +58,15 @@ def _is_event_list(document: Mapping[str, Any]) -> bool:
 
 
 def _of_sample(sample: Mapping[str, Any], task: Mapping[str, Any], place: str) -> Trajectory:
-    transcript = _mapping(sample, "transcript")
-    attachments = Attachments({**_mapping(transcript, "content"), **_mapping(sample, "attachments")})
+    transcript = mapping_in(sample, "transcript")
+    attachments = Attachments({**mapping_in(transcript, "content"), **mapping_in(sample, "attachments")})
     whole = attachments.put_back(sample)
-    reader = EventReader(whole.get("message_pool") or (), place)
-    turns = reader.turns(whole.get("events") or _mapping(whole, "transcript").get("events") or ())
+    reader = EventReader(list_in(whole, "message_pool", place), place)
+    events = list_in(whole, "events", place) or list_in(mapping_in(whole, "transcript"), "events", place)
+    turns = reader.turns(events)
     messages = [
         Message(chat_form(given, f"{place} messages[{number}]"), error=_error(given))
-        for number, given in enumerate(whole.get("messages") or ())
+        for number, given in enumerate(list_in(whole, "messages", place))
     ]
     model = str(task.get("model") or "")
     if any(isinstance(turn, (ModelTurn, ToolTurn)) for turn in _flat(turns)):
@@ -73,7 +74,7 @@ def _of_sample(sample: Mapping[str, Any], task: Mapping[str, Any], place: str) -
     else:
         turns = turns_of(messages, model=model)
     failure = whole.get("error")
-    revision = _mapping(task, "revision")
+    revision = mapping_in(task, "revision")
     left = ", ".join(f"{count} {kind}" for kind, count in sorted(reader.left.items()))
     return Trajectory(
         NAME,
@@ -90,7 +91,7 @@ def _of_sample(sample: Mapping[str, Any], task: Mapping[str, Any], place: str) -
         model=model,
         told=list(_told(whole, task)),
         gaps={"events of Inspect": f"not read: {left}"} if left else {},
-        packages={name: str(version) for name, version in _mapping(task, "packages").items()},
+        packages={name: str(version) for name, version in mapping_in(task, "packages").items()},
         code=str(revision.get("commit") or ""),
     )
 
@@ -118,12 +119,7 @@ def _told(sample: Mapping[str, Any], task: Mapping[str, Any]) -> Iterator[Said]:
     for name, label in (("id", "sample"), ("epoch", "trial")):
         if isinstance(sample.get(name), (int, str)):
             yield Said(label, sample[name])
-    for name, score in _mapping(sample, "scores").items():
+    for name, score in mapping_in(sample, "scores").items():
         value = score.get("value") if isinstance(score, Mapping) else score
         kept = value if isinstance(value, (int, float, str)) else json.dumps(value)
         yield Said(f"score.{name}", kept, str((isinstance(score, Mapping) and score.get("explanation")) or ""))
-
-
-def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = value.get(key)
-    return found if isinstance(found, Mapping) else {}

@@ -6,12 +6,12 @@ sent: requests are put together from the steps before. The scoring lies beside t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.imports.trajectories.chat_messages import Message, called, turns_of
-from otel_agent_replay.imports.trajectories.places import identity_of
+from otel_agent_replay.imports.trajectories.places import identity_of, list_in
 from otel_agent_replay.imports.trajectories.trajectory import Said, Trajectory
 from otel_agent_replay.model import RunStatus, SideEffect
 
@@ -20,6 +20,8 @@ AGENT = "file-system agent"
 _READ = ("read_file", "list_directory", "grep_search", "rg_search", "glob")
 _WRITE = ("write_file", "replace", "apply_patch")
 _EFFECTS = dict.fromkeys(_READ, SideEffect.READ) | dict.fromkeys(_WRITE, SideEffect.WRITE)
+_COUNTS = ("promptTokens", "cachedTokens", "responseTokens", "thinkingTokens")
+_PASSES = ("success", "schemaPass", "toolTracePass", "graderPass")
 _GAPS = {"instructions": "the first prompt is not in the file; requests are put together from the steps before them"}
 
 
@@ -67,7 +69,7 @@ def read(document: Any, source: str, scoring: Any = None) -> Iterator[Trajectory
 def _said(step: Any, place: str) -> Iterator[Message]:
     if not isinstance(step, Mapping):
         raise DamagedRecording(f"{place} is no step: {str(step)[:60]!r}")
-    calls: Sequence[Any] = step.get("toolCalls") or ()
+    calls = list_in(step, "toolCalls", place)
     if not all(isinstance(call, Mapping) for call in calls):
         raise DamagedRecording(f"{place}: toolCalls holds something else than calls")
     ids = [call.get("callId") or f"{step.get('step')}.{number}" for number, call in enumerate(calls, 1)]
@@ -96,11 +98,12 @@ def _usage(given: Any) -> dict[str, Any] | None:
     """Return the counts in Chat Completions form, where reasoning is a part of what was written."""
     if not isinstance(given, Mapping):
         return None
-    thinking = given.get("thinkingTokens") or 0
+    counts = {name: given[name] for name in _COUNTS if isinstance(given.get(name), int)}
+    thinking = counts.get("thinkingTokens", 0)
     return {
-        "prompt_tokens": given.get("promptTokens") or 0,
-        "completion_tokens": (given.get("responseTokens") or 0) + thinking,
-        "prompt_tokens_details": {"cached_tokens": given.get("cachedTokens") or 0},
+        "prompt_tokens": counts.get("promptTokens", 0),
+        "completion_tokens": counts.get("responseTokens", 0) + thinking,
+        "prompt_tokens_details": {"cached_tokens": counts.get("cachedTokens", 0)},
         "completion_tokens_details": {"reasoning_tokens": thinking},
     }
 
@@ -109,7 +112,7 @@ def _told(document: Mapping[str, Any], scoring: Mapping[str, Any]) -> list[Said]
     told = [Said("task", str(document["taskId"])), Said("trial", document["runIndex"])]
     if scoring:
         told.append(Said("reward", 1.0 if scoring.get("success") else 0.0))
-        told += [Said(name, scoring[name]) for name in ("success", "schemaPass", "toolTracePass", "graderPass")]
+        told += [Said(name, scoring[name]) for name in _PASSES if isinstance(scoring.get(name), bool)]
         grader = scoring.get("grader")
         value = grader.get("value") if isinstance(grader, Mapping) else None
         scores = value.get("scores") if isinstance(value, Mapping) else None

@@ -1,15 +1,32 @@
-"""Where in a file something lies, and what tells a record from all others; times as files write them."""
+"""Members of records, what tells a record from all others, and times, as files write them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from otel_agent_replay.errors import DamagedRecording
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def mapping_in(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """Return the object that a member is; an empty one where it is something else."""
+    found = value.get(key)
+    return found if isinstance(found, Mapping) else {}
+
+
+def list_in(value: Mapping[str, Any], key: str, place: str) -> list[Any]:
+    """Return the list that a member is; empty where it is not there. Raises DamagedRecording for something else."""
+    found = value.get(key)
+    if found is None:
+        return []
+    if not isinstance(found, list):
+        raise DamagedRecording(f"{place}: {key} is {str(found)[:40]!r}, which is no list")
+    return found
 
 
 def identity_of(*records: Any) -> bytes:

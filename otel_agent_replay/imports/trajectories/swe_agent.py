@@ -11,7 +11,7 @@ from typing import Any
 
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.imports.trajectories.chat_messages import Message, chat_message, parsed, turns_of
-from otel_agent_replay.imports.trajectories.places import identity_of
+from otel_agent_replay.imports.trajectories.places import identity_of, list_in, mapping_in
 from otel_agent_replay.imports.trajectories.trajectory import ModelTurn, Said, ToolTurn, Trajectory, Turn, UserTurn
 from otel_agent_replay.model import RunStatus, SideEffect
 
@@ -41,9 +41,9 @@ def read(document: Any, source: str) -> Iterator[Trajectory]:
         (given, chat_message(given, f"{source} history[{index}]")) for index, given in enumerate(document["history"])
     ]
     info = document["info"] if isinstance(document.get("info"), Mapping) else {}
-    entries = document.get("trajectory")
+    entries = list_in(document, "trajectory", source)
     turns = (
-        list(_turns(entries, history))
+        list(_turns(entries, history, source))
         if entries
         else turns_of([Message(chat) for _, chat in history], effects=_effect_of)
     )
@@ -77,7 +77,7 @@ def _told(info: Mapping[str, Any], status: str) -> list[Said]:
     return told
 
 
-def _turns(entries: list[Any], history: list[tuple[Any, dict[str, Any]]]) -> Iterator[Turn]:
+def _turns(entries: list[Any], history: list[tuple[Any, dict[str, Any]]], source: str) -> Iterator[Turn]:
     answers = [
         index for index, (given, chat) in enumerate(history) if chat["role"] == "assistant" and not given.get("is_demo")
     ]
@@ -88,6 +88,8 @@ def _turns(entries: list[Any], history: list[tuple[Any, dict[str, Any]]]) -> Ite
         if chat["role"] == "user" and not given.get("is_demo")
     )
     for number, entry in enumerate(entries):
+        if not isinstance(entry, Mapping):
+            raise DamagedRecording(f"{source} trajectory[{number}] is no entry: {str(entry)[:60]!r}")
         at = answers[number] if number < len(answers) else len(history)
         answer = history[at][1] if at < len(history) else {"role": "assistant", "content": entry.get("response")}
         yield ModelTurn(
@@ -100,7 +102,7 @@ def _turns(entries: list[Any], history: list[tuple[Any, dict[str, Any]]]) -> Ite
 
 def _command(entry: Mapping[str, Any], answer: Mapping[str, Any]) -> ToolTurn:
     calls = answer.get("tool_calls") or [{}]
-    function = calls[0].get("function") or {}
+    function = mapping_in(calls[0], "function")
     action = str(entry["action"]).strip()
     word = action.split(maxsplit=1)[0] if action else ""
     name = str(function.get("name") or (word if word in _EFFECTS else "bash"))

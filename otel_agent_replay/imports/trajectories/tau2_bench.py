@@ -11,7 +11,7 @@ from typing import Any
 
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.imports.trajectories.chat_messages import Message, called, chat_message, last_text, turns_of
-from otel_agent_replay.imports.trajectories.places import identity_of, nanoseconds
+from otel_agent_replay.imports.trajectories.places import identity_of, list_in, mapping_in, nanoseconds
 from otel_agent_replay.imports.trajectories.tau_tools import tau_effect
 from otel_agent_replay.imports.trajectories.trajectory import Said, Trajectory
 from otel_agent_replay.model import RunStatus
@@ -37,9 +37,9 @@ def read(document: Any, source: str) -> Iterator[Trajectory]:
     if not recognises(document):
         raise DamagedRecording(f"{source} is no result of {NAME}: simulations with messages are wanted")
     info = document["info"] if isinstance(document.get("info"), Mapping) else {}
-    agent, world = _mapping(info, "agent_info"), _mapping(info, "environment_info")
-    model, settings = str(agent.get("llm") or ""), _mapping(agent, "llm_args")
-    tasks = {str(task.get("id")): task for task in document.get("tasks") or () if isinstance(task, Mapping)}
+    agent, world = mapping_in(info, "agent_info"), mapping_in(info, "environment_info")
+    model, settings = str(agent.get("llm") or ""), mapping_in(agent, "llm_args")
+    tasks = {str(task.get("id")): task for task in list_in(document, "tasks", source) if isinstance(task, Mapping)}
     for number, one in enumerate(document["simulations"]):
         place = f"{source}#{number}"
         messages = list(_messages(one, place))
@@ -51,7 +51,7 @@ def read(document: Any, source: str) -> Iterator[Trajectory]:
             identity_of(one, agent, world.get("domain_name")),
             str(world.get("domain_name") or NAME),
             turns_of(messages, settings=settings, model=model, effects=tau_effect),
-            input={"task_id": task, "scenario": _mapping(tasks.get(task, {}), "user_scenario").get("instructions")},
+            input={"task_id": task, "scenario": mapping_in(tasks.get(task, {}), "user_scenario").get("instructions")},
             output=last_text(messages),
             status=_STATUS.get(reason, RunStatus.OK),
             error=reason if _STATUS.get(reason) is RunStatus.ERROR else "",
@@ -65,7 +65,7 @@ def read(document: Any, source: str) -> Iterator[Trajectory]:
 
 
 def _told(one: Mapping[str, Any], task: str, reason: str) -> list[Said]:
-    reward = _mapping(one, "reward_info").get("reward")
+    reward = mapping_in(one, "reward_info").get("reward")
     told = [
         Said("task", task),
         Said("trial", one.get("trial")),
@@ -83,14 +83,14 @@ def _messages(one: Mapping[str, Any], place: str) -> Iterator[Message]:
         if not isinstance(given, Mapping):
             raise DamagedRecording(f"{where} is no message: {str(given)[:60]!r}")
         written = nanoseconds(given.get("timestamp"), where)
-        raw = _mapping(given, "raw_data")
+        raw = mapping_in(given, "raw_data")
         failed = given.get("error") is True
         calls = given.get("tool_calls") if given.get("role") == "assistant" else None
         yield Message(
             chat_message(_chat(given, calls), where),
             asked=not (given.get("role") == "assistant" and index == 0 and not given.get("usage")),
             finish_reason=str(raw.get("finish_reason") or ""),
-            usage=_mapping(given, "usage") or None,
+            usage=mapping_in(given, "usage") or None,
             cost_usd=given.get("cost") if isinstance(given.get("cost"), float) else None,
             error=str(given.get("content")) if failed else "",
             begun_ns=before if written else 0,
@@ -109,8 +109,3 @@ def _chat(given: Mapping[str, Any], calls: Any) -> dict[str, Any]:
             for call in calls
         ]
     return chat
-
-
-def _mapping(value: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = value.get(key)
-    return found if isinstance(found, Mapping) else {}
