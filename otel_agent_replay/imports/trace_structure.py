@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import marshal
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from otel_agent_replay.model import Anomaly, AnomalyCode, Span
@@ -17,6 +17,7 @@ from otel_agent_replay.model import Anomaly, AnomalyCode, Span
 DEEPEST = 200
 """Spans under one another up to which each has a logical place of its own; what is deeper has its ancestor's."""
 
+_JSON_BEGINS = frozenset("[{ \n")
 _CUT_JSON = re.compile(r"\s*\[?\s*\{\s*\"")
 _JSON_ENDS = ("}", "]")
 
@@ -188,7 +189,11 @@ def _look_at_times(spans: list[Span], parents: list[int | None], anomalies: list
 
 def _look_at_texts(spans: list[Span], anomalies: list[Anomaly]) -> None:
     for span in spans:
-        cut = [name for name, value in span.attributes.items() if type(value) is str and _is_cut_json(value)]
+        cut = [
+            name
+            for name, value in span.attributes.items()
+            if type(value) is str and value[:1] in _JSON_BEGINS and _is_cut_json(value)
+        ]
         if cut:
             anomalies.append(
                 _anomaly(AnomalyCode.CUT_JSON, span, f"JSON that ends in the middle: {', '.join(cut[:5])}")
@@ -197,7 +202,7 @@ def _look_at_texts(spans: list[Span], anomalies: list[Anomaly]) -> None:
 
 def _is_cut_json(text: str) -> bool:
     """Whether it begins as an object, or a list of them, and an end of either is missing."""
-    if text[:1] not in "[{ \n" or len(text) < 3 or text.rstrip().endswith(_JSON_ENDS):
+    if len(text) < 3 or text.rstrip().endswith(_JSON_ENDS):
         return False
     if _CUT_JSON.match(text) is None:
         return False
@@ -239,8 +244,10 @@ def _in_order(spans: list[Span], parents: list[int | None]) -> list[Placed]:
     ]
 
 
-def _latest_first(spans: Sequence[Span], indexes: Iterable[int]) -> list[int]:
+def _latest_first(spans: Sequence[Span], indexes: Sequence[int]) -> Sequence[int]:
     """As a stack wants them; ties by what they are, never by id."""
+    if len(indexes) < 2:
+        return indexes
     return sorted(
         indexes, key=lambda index: (spans[index].start_ns, spans[index].name, spans[index].end_ns), reverse=True
     )
