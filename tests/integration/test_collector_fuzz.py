@@ -1,6 +1,7 @@
 """Whatever comes in: no crash, no hang, a clear status, and everybody else's requests are served."""
 
 import random
+import socket
 import threading
 
 import grpc
@@ -58,6 +59,10 @@ def test_hostile_calls_disturb_nobody(tmp_path):
         sender.start()
         for _ in range(CONNECTIONS // 3):
             data = body(draw)[0]
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as bare:  # no gRPC at all, or its beginning
+                bare.sendall(
+                    draw.choice([b"", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]) + draw.randbytes(draw.randrange(200))
+                )
             try:
                 call(port, data, compression=draw.choice([None, grpc.Compression.Gzip, grpc.Compression.Deflate]))
             except grpc.RpcError as error:

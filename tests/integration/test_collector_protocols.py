@@ -226,6 +226,52 @@ def test_a_request_larger_than_it_may_be_is_refused_before_it_is_read(tmp_path):
     assert kept_span_ids(tmp_path) == IDS * 2
 
 
+def test_while_the_disk_is_full_senders_are_told_to_come_again(tmp_path, monkeypatch):
+    """503 and UNAVAILABLE with a time; nothing refused is kept, and it goes on by itself when there is room again."""
+    from otel_agent_replay_collector import request_segment
+
+    real, is_full = request_segment.os.pwrite, [True]
+
+    def pwrite(fd, data, at):
+        if is_full[0]:
+            raise OSError(28, "No space left on device")
+        return real(fd, data, at)
+
+    monkeypatch.setattr(request_segment.os, "pwrite", pwrite)
+    with receiver(tmp_path, grpc="127.0.0.1:0") as made:
+        answer = post(made.http.bound.port, BODY)
+        assert (answer[0], answer[1]["retry-after"], status_of(answer).code) == (503, "5", 14)
+        with pytest.raises(grpc.RpcError) as refused:
+            call(made.grpc.bound.port, BODY)
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        assert get(made.http.bound.port, "/readyz")[0] == 503
+        is_full[0] = False
+        until(lambda: post(made.http.bound.port, BODY)[0] == 200)
+        assert made.intake.pool.used == 0
+    assert kept_span_ids(tmp_path) == IDS
+
+
+def test_memory_and_connections_have_bounds(tmp_path):
+    """Beyond them a sender is told to come again, and those who were first are served."""
+    body = request_of(900, text_bytes=1000).SerializeToString()
+    head = f"POST /v1/traces HTTP/1.1\r\ncontent-type: application/x-protobuf\r\ncontent-length: {len(body)}\r\n\r\n"
+    with receiver(tmp_path, max_in_flight_mb=1, max_connections=2) as made:
+        port = made.http.bound.port
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as first:
+            first.sendall(head.encode() + body[:1000])
+            until(lambda: made.intake.pool.used)
+            answer = post(port, body)
+            assert (answer[0], retry_s(status_of(answer))) == (429, 1)
+            with socket.create_connection(("127.0.0.1", port), timeout=20) as second:
+                until(lambda: made.http.connections == 2)
+                with socket.create_connection(("127.0.0.1", port), timeout=20) as third:
+                    assert read_answer(third)[0] == 429
+                second.close()
+            first.sendall(body[1000:])
+            assert read_answer(first)[0] == 200
+    assert len(kept_span_ids(tmp_path)) == 900
+
+
 def test_slow_and_half_open_senders_are_closed_and_keep_nobody_waiting(tmp_path):
     """A head or a body that does not come, or comes drop by drop, ends with 408 or a closed connection."""
     head = b"POST /v1/traces HTTP/1.1\r\ncontent-type: application/x-protobuf\r\ncontent-length: 100000\r\n\r\n"
