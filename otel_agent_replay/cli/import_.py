@@ -52,7 +52,7 @@ Example:
 @click.command(name="import", epilog=_EPILOG)
 @lake_option
 @click.option("--from", "from_", default="auto", show_default=True, metavar="FORMAT", help="What the files are.")
-@click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @json_option
 def import_(lake: Path, from_: str, files: tuple[Path, ...], as_json: bool) -> int:
     """Read FILEs of traces and trajectories of other tools, and keep them as runs to show, query and compare."""
@@ -61,6 +61,9 @@ def import_(lake: Path, from_: str, files: tuple[Path, ...], as_json: bool) -> i
     from otel_agent_replay.imports.recording_landing import RecordingLander
     from otel_agent_replay.settings import Settings
 
+    missing = next((path for path in files if not path.exists() or path.is_dir()), None)
+    if missing is not None:
+        raise click.UsageError(f"there is no file {str(missing)!r}")
     redaction = redaction_of(Settings.load({"lake": lake}))
     told = _Told()
     with closing(RecordingLander(lake, redaction)) as lander:
