@@ -137,6 +137,12 @@ def test_other_answers_at_once_by_two_scopes_are_two():
     assert counted(agent(), *spans) == {2: [], 3: []}
 
 
+def test_two_scopes_whose_calls_only_touch_tell_two():
+    """Equal answers of two scopes that share a little of their time are two calls."""
+    spans = call(2, 1, said="a", scope="x"), call(3, 1, said="a", scope="y", at=0.5)
+    assert counted(agent(), *spans) == {2: [], 3: []}
+
+
 def test_one_response_id_told_by_two_scopes_is_one():
     """A response id at one time joins spans of two scopes, wherever in the trace they lie."""
     also = {"gen_ai.response.id": "r-1"}
