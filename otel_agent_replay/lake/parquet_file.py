@@ -17,6 +17,10 @@ from otel_agent_replay.lake.layout import publish, temporary_beside
 _COMPRESSION_LEVEL = 9
 """zstd from this level on keeps a window of several MB: a body that repeats an earlier one costs next to nothing."""
 
+_LEVEL_OF_SHORT_VALUES = 3
+_LONG_VALUES = frozenset({"text", "data", "nested", "exchange", "value", "element", "detail", "note"})
+"""Last parts of the names of leaves whose values may be long; of all others a higher level makes nothing of more."""
+
 _PAGE_BYTES = 64 << 20  # one page a row group: a page is also where the window ends
 
 _DELTA = frozenset(
@@ -114,7 +118,10 @@ def _writer(path: Path, schema: pa.Schema, first: pa.Table) -> pq.ParquetWriter:
         path,
         pa.schema([field.remove_metadata() for field in schema]),
         compression="zstd",
-        compression_level=_COMPRESSION_LEVEL,
+        compression_level={
+            leaf: _COMPRESSION_LEVEL if leaf.rpartition(".")[2] in _LONG_VALUES else _LEVEL_OF_SHORT_VALUES
+            for leaf in leaves
+        },
         column_encoding=encodings,
         write_statistics=[leaf for leaf in leaves if leaf in _STATISTICS],
         data_page_size=_PAGE_BYTES,
