@@ -13,6 +13,8 @@ from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.payload.redaction import Redaction
 
 _RUNS_AT_ONCE = 64
+_BYTES_AT_ONCE = 256 << 20
+"""Bytes of requests and answers that wait together, to be written into one set of files."""
 
 
 class RecordingLander:
@@ -26,6 +28,7 @@ class RecordingLander:
         self._lake, self._redaction = lake, redaction
         self._there: dict[bytes, LandedTrace] | None = None
         self._waiting: list[ImportedRun] = []
+        self._held = 0
 
     def close(self) -> None:
         """Write what waits. Raises OSError when the lake cannot be written."""
@@ -47,20 +50,27 @@ class RecordingLander:
                 known = LandedTrace(run.trace_id, run.run_id, len(built.run.spans), [run.root_span_id])
                 self._there[recording.trace_id] = known
                 self._waiting.append(built)
+                self._held += _size(built)
             landed.span_count += known.span_count
             landed.traces.append(known)
-            if len(self._waiting) == _RUNS_AT_ONCE:
+            if len(self._waiting) == _RUNS_AT_ONCE or self._held > _BYTES_AT_ONCE:
                 self._write()
         return landed
 
     def _write(self) -> None:
-        waiting, self._waiting = self._waiting, []
+        waiting, self._waiting, self._held = self._waiting, [], 0
         if not waiting:
             return
         write_runs(self._lake, [one.run for one in waiting], segments=())
         labels = [label for one in waiting for label in one.labels]
         if labels:
             write_labels(self._lake, labels)
+
+
+def _size(built: ImportedRun) -> int:
+    calls = [node.call.request.size for node in built.run.nodes if node.call is not None]
+    results = [node.outcome.result for node in built.run.nodes if node.outcome is not None]
+    return sum(calls) + sum(result.size for result in results if result is not None)
 
 
 def _imported(lake: Path) -> dict[bytes, LandedTrace]:

@@ -91,10 +91,14 @@ def run_of_trajectory(trajectory: Trajectory, *, written_ns: int, redaction: Red
     )
     spans = sorted(builder.spans, key=lambda item: 0 if item.node is None else item.node.sequence)
     labels = [
-        Label(builder.run_id, trajectory.format, started_ns, said.name, said.value, said.note)
-        for said in trajectory.told
+        Label(builder.run_id, trajectory.format, started_ns, name, value, redaction.text(note))
+        for name, value, note in ((said.name, _text(said.value, redaction), said.note) for said in trajectory.told)
     ]
     return ImportedRun(RecordedRun(run, tuple(spans), builder.payload), labels)
+
+
+def _text(value: AttributeValue, redaction: Redaction) -> AttributeValue:
+    return redaction.text(value) if isinstance(value, str) else value
 
 
 def _coverage(trajectory: Trajectory) -> list[CoverageEntry]:
@@ -195,7 +199,7 @@ class _Builder:
             self._bodies[result.digest] = lambda: body
             if protocol is not None:
                 attributes.update(protocol.response_facts(body, _JSON, 200))
-        attributes.update(self.redaction.attributes(turn.facts))
+        attributes.update(turn.facts)
         if turn.model:
             attributes.setdefault(semconv.REQUEST_MODEL, turn.model)
         asked = Payload.of(request, _JSON).without_data()
@@ -269,7 +273,7 @@ class _Builder:
             ended_ns,
             parent,
             status_code=2 if failed else 0,
-            attributes=attributes,
+            attributes=self.redaction.attributes(attributes),
             scope=_SCOPE,
         )
         self.spans.append(RecordedSpan(span, node))

@@ -71,7 +71,9 @@ def test_what_is_no_message_is_named(broken):
 
 messages = st.lists(
     st.one_of(
-        st.fixed_dictionaries({"role": st.sampled_from(["system", "user"]), "content": st.sampled_from(["", "a", "b"])}),
+        st.fixed_dictionaries(
+            {"role": st.sampled_from(["system", "user"]), "content": st.sampled_from(["", "a", "b"])}
+        ),
         st.fixed_dictionaries(
             {
                 "role": st.just("assistant"),
@@ -82,7 +84,11 @@ messages = st.lists(
             }
         ),
         st.fixed_dictionaries(
-            {"role": st.just("tool"), "tool_call_id": st.sampled_from("xyz"), "content": st.sampled_from(["", "a", "b"])}
+            {
+                "role": st.just("tool"),
+                "tool_call_id": st.sampled_from("xyz"),
+                "content": st.sampled_from(["", "a", "b"]),
+            }
         ),
     ),
     max_size=12,

@@ -9,6 +9,7 @@ import pytest
 
 from otel_agent_replay import semconv
 from otel_agent_replay.errors import ConfigurationError, DamagedRecording
+from otel_agent_replay.imports.trajectories import recorded
 from otel_agent_replay.model import Fidelity, Kind, OutcomeStatus, RunStatus, SideEffect
 from tests.support.trajectories import WRITTEN_NS, call, desk_messages, imported, tau_record, written
 
@@ -383,3 +384,25 @@ def test_credentials_do_not_come_in(tmp_path):
         for payload in (node.call and node.call.request, node.outcome and node.outcome.result):
             if payload is not None:
                 assert secret.encode() not in one.run.payload(payload.digest)
+
+
+def test_credentials_do_not_come_in_beside_the_steps(tmp_path):
+    """A key in a label's value or note, an error or a call's id is masked too."""
+    secret = "sk-proj-" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    history = [{"role": "A", "content": "x"}]
+    log = {"history": history, "mistake_step": 0, "mistake_agent": f"A {secret}", "mistake_reason": f"used {secret}"}
+    sample = {"messages": [{"role": "user", "content": "q"}], "error": {"message": f"refused {secret}"}}
+    for document in (log, inspect_log(**sample)):
+        (one,) = imported(written(tmp_path, "a.json", document))
+        assert secret not in repr((one.labels, one.run.run, one.run.spans))
+
+
+def test_requests_of_a_long_run_are_written_again_when_asked_for(tmp_path, monkeypatch):
+    """Beyond what a run may hold, a request is made anew, byte for byte; one that comes out otherwise is not given."""
+    path = written(tmp_path, "results.json", [tau_record()])
+    (held,) = imported(path)
+    monkeypatch.setattr(recorded, "_MOST_HELD", 0)
+    (made,) = imported(path)
+    requests = [node.call.request for node in nodes(made, Kind.MODEL)]
+    assert {request.data for request in requests} == {None}
+    assert [made.run.payload(one.digest) for one in requests] == [held.run.payload(one.digest) for one in requests]
