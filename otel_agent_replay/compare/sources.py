@@ -22,6 +22,7 @@ from otel_agent_replay.payload.difference import MISSING
 
 _WORD = re.compile(r"[^\W_]{4,}")
 _LONG = 12  # characters of a text that is looked for inside of another
+_SHORT = 5  # the same of one with a digit, such as an id: as a word of its own
 _WORDS = 20
 _SHOWN = 3
 _TEXT = 200_000  # characters of a request in which texts are looked for
@@ -138,7 +139,7 @@ class Sources:
 
     def _by_text(self, parts: Sequence[TellingPart], before: float) -> Found | None:
         """Look for the texts of differing answers inside of the new texts."""
-        texts = [(part.path, part.text[:_TEXT]) for part in parts if len(part.text) >= _LONG]
+        texts = [(part.path, part.text[:_TEXT]) for part in parts if len(part.text) > _SHORT]
         if not texts:
             return None
         looks = 0
@@ -148,9 +149,9 @@ class Sources:
                 looks += len(texts)
                 if looks > _LOOKS:
                     break
-                if len(part.text) < _LONG or not self._is_new(source, part.digest):
+                if not _is_findable(part.text) or not self._is_new(source, part.digest):
                     continue
-                place = next((path for path, text in texts if part.text in text), None)
+                place = next((path for path, text in texts if _stands_in(part.text, text)), None)
                 if place is not None:
                     taken.append(Taken(source, place, part.path, part.digest, HopBasis.TEXT))
                     break
@@ -242,6 +243,23 @@ class Sources:
             if node is not None and node.outcome is not None and not node.outcome.exact:
                 return WalkEnd.HIDDEN
         return WalkEnd.HIDDEN if self.mine.unread else WalkEnd.OUTSIDE
+
+
+def _is_findable(text: str) -> bool:
+    return len(text) >= _LONG or (len(text) >= _SHORT and any(map(str.isdigit, text)))
+
+
+def _stands_in(wanted: str, text: str) -> bool:
+    """Whether a text holds another; a short one as a word of its own."""
+    at = text.find(wanted)
+    if len(wanted) >= _LONG:
+        return at >= 0
+    while at >= 0:
+        around = text[at - 1 : at] + text[at + len(wanted) : at + len(wanted) + 1]
+        if not any(map(str.isalnum, around)):
+            return True
+        at = text.find(wanted, at + 1)
+    return False
 
 
 def _words_as_parts(text: str) -> Sequence[TellingPart]:

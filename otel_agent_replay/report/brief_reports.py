@@ -60,6 +60,9 @@ def comparison_sections(report: Mapping[str, Any]) -> Iterator[Section]:
         values = [*_values(_map(departure.get("change"))), *_values(_map(departure.get("instead")))]
         if values:
             yield Section("The two values", quotes=values)
+        way = _way_of_the_end(report)
+        if way:
+            yield Section("Why the final answer differs", quotes=[Quote("Step by step", "\n".join(way))])
     if notices:
         yield Section("What the recordings lack", quotes=notices)
     questions = [
@@ -77,6 +80,17 @@ def comparison_sections(report: Mapping[str, Any]) -> Iterator[Section]:
     )
     if questions:
         yield Section("Six questions", quotes=[Quote("Answers", "\n".join(questions))])
+
+
+def _way_of_the_end(report: Mapping[str, Any]) -> list[str]:
+    """Return the way back from the runs' own results, [] where they do not differ or are where the runs part."""
+    changes = _list(report.get("changes"))
+    for walk in map(_map, _list(report.get("walks"))):
+        number = walk.get("change_number")
+        change = _map(changes[number]) if isinstance(number, int) and 0 < number < len(changes) else {}
+        if _map(change.get("a")).get("index") == 0:
+            return [str(sentence) for sentence in _list(walk.get("sentences"))]
+    return []
 
 
 def _values(change: Mapping[str, Any]) -> Iterator[Quote]:

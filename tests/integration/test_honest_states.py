@@ -8,7 +8,15 @@ from click.testing import CliRunner
 from otel_agent_replay.cli.main import main
 from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.model import AnswerSource, Loss, LossReason, RunStatus
+from otel_agent_replay.report.html_page import read_data
 from otel_agent_replay.testing.builders import run
+
+
+def refunding(seed, order):
+    """A run whose final answer names a refund of the order that its search found."""
+    builder = run("desk", seed=seed).tool("search", {"q": "late"}, {"order": order})
+    builder.tool("refund", {"order": order}, {"number": f"RF-{order}"})
+    return builder.build(f"refunded: RF-{order}")
 
 
 def pair(tmp_path, a, b):
@@ -121,3 +129,25 @@ def test_losses_stand_before_every_claim(tmp_path):
         assert 0 <= told.find("3 records were dropped") < told.find(document["departure"]["cause"])
     assert "unless it happened unseen" in document["risk"][0]["reasons"][-1]
     assert document["risk"][0]["improvement"] is False
+
+
+def test_the_final_answer_is_led_back_step_by_step_in_every_form(tmp_path):
+    """Terminal, Markdown, HTML, JSON and the brief of it tell over which steps the answer came to differ."""
+    diff = pair(tmp_path, refunding(1, "alpha-77"), refunding(2, "bravo-88"))
+    document = json.loads(diff("--json").stdout)
+    walk = document["walks"][-1]
+    steps = {row["a"]: row for row in document["rows"]}
+    assert document["changes"][walk["change_number"]]["a"]["kind"] == "run"
+    assert (walk["end"], steps[walk["at"]]["mark"]) == ("an equal request was answered differently", "~")
+    assert [hop["basis"] for hop in walk["hops"]] == [
+        "the text of an answer inside of a text",
+        "an equal part, by its digest",
+    ]
+    report = tmp_path / "report.json"
+    report.write_text(json.dumps(document))
+    brief = CliRunner().invoke(main, ["brief", str(report)]).stdout
+    for told in (diff().stdout, diff("--format", "markdown").stdout, brief):
+        assert "Why the final answer differs" in told
+    assert "## Why the final answer differs" in brief
+    assert "| step 1 · tool search: equal request, different answer" in brief
+    assert len(read_data(diff("--format", "html").stdout)["pair"]["details"]["0"]["way"]) == 3

@@ -121,6 +121,21 @@ def test_a_text_inside_of_a_prompt_is_found():
     assert model.at.title == "step 1 · retrieval docs"
 
 
+def test_an_id_inside_of_a_text_is_found_as_a_word_of_its_own():
+    """A short id of an answer is found in the text that names it, and not inside of a longer one."""
+
+    def build(seed, number, *, said):
+        return run(seed=seed).tool("book", {}, {"number": number}).build(f"Booked as {said}.")
+
+    def basis(said_a, said_b):
+        a, b = build(1, "RF-17", said=said_a), build(2, "RF-29", said=said_b)
+        hops = [hop for walk in explain(a, b, compare(a, b)).values() for hop in walk.hops]
+        return [hop.basis for hop in hops]
+
+    assert basis("RF-17", "RF-29") == [HopBasis.TEXT]
+    assert HopBasis.TEXT not in basis("XRF-170", "XRF-290")
+
+
 def test_an_added_step_is_led_back_to_the_answer_that_asked_for_it():
     """A tool call that only B makes comes from the model's answer that asks for it, and that from the search."""
 
