@@ -30,6 +30,7 @@ OPENAI = {
     "langfuse": ("langfuse", Fidelity.MESSAGES),
     "langsmith": ("langsmith", Fidelity.EXCHANGE),
     "logfire": ("logfire", Fidelity.MESSAGES),
+    "mlflow": ("mlflow", Fidelity.EXCHANGE),
     "both": ("openinference", Fidelity.EXCHANGE),
 }
 
@@ -53,7 +54,7 @@ def said(span: RecordedSpan) -> tuple[list, list]:
 
 @pytest.mark.parametrize("name", sorted(OPENAI))
 def test_three_calls_say_the_same_whoever_wrote_them_down(name):
-    """Messages, models, tokens and costs of three calls are the same by seven instrumentations, two of them at once."""
+    """Messages, models, tokens and costs of three calls are the same by eight instrumentations, two of them at once."""
     calls = models(run_of(name))
     assert [said(call) for call in calls] == list(zip(ASKED, MADE, strict=True))
     dialect, fidelity = OPENAI[name]
