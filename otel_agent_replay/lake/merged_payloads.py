@@ -14,11 +14,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from otel_agent_replay.lake.payload_store import ROW_GROUP_BYTES, WHOLE_IS_CHEAPER
+from otel_agent_replay.lake.payload_store import WHOLE_IS_CHEAPER
 from otel_agent_replay.lake.row_groups import RowGroups, UnreadableFile
 from otel_agent_replay.lake.schema import PAYLOADS
 
-_ROW_GROUP_ROWS = 65536
+# Smaller than in a sealer's file: what runs repeat lies here once, so a long window gains little, and a run's payloads
+# are found among those of thousands.
+_ROW_GROUP_BYTES = 2 << 20
+_ROW_GROUP_ROWS = 16384
 _Range = tuple[int, int]  # first, count
 
 
@@ -71,7 +74,7 @@ class MergedPack:
         self._known[key] = number
         self._rows.append({**row, "pack": self._pack, "number": number})
         self._bytes += len(row["data"] or b"")
-        if self._bytes >= ROW_GROUP_BYTES or len(self._rows) >= _ROW_GROUP_ROWS:
+        if self._bytes >= _ROW_GROUP_BYTES or len(self._rows) >= _ROW_GROUP_ROWS:
             self.flush()
         return number
 
@@ -99,9 +102,7 @@ class PackRows:
         if not 0 <= number < self.count:
             raise UnreadableFile(self.path, f"{self.path} has no payload number {number}")
         group = bisect_right(self._starts, number) - 1
-        table = self._groups.table(self.path, group)
-        place = number - self._starts[group]
-        return {name: table.column(name)[place].as_py() for name in ("role", "pieces", "key_id", "data")}
+        return self._groups.rows(self.path, group)[number - self._starts[group]]
 
 
 class _Moved:

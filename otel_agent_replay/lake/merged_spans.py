@@ -25,6 +25,7 @@ from otel_agent_replay.model import run_started_ms
 _SPANS_BUDGET = 192 << 20
 _PAYLOADS_BUDGET = 128 << 20
 _KEYS = ["run_id", "attempt", "trace_id", "span_id"]
+_NUMBERS = ("request_payload", "result_payload")
 _BATCH_ROWS = 4096
 
 
@@ -157,27 +158,56 @@ def outputs_of(units: Sequence[Unit], most_rows: int) -> list[Output]:
     return found
 
 
-def merged_tables(sources: Sources, output: Output, pack: int, merged: MergedPack) -> Iterator[pa.Table]:
-    """Yield the rows of a new file in order, some thousands at a time; their payloads go to `merged`."""
-    tables: list[pa.Table] = []
-    packs: list[int | None] = []
-    numbers: dict[str, list[int | None]] = {"request_payload": [], "result_payload": []}
-    for place, unit in enumerate(output.units):
+def merged_tables(
+    sources: Sources, output: Output, pack: int, merged: MergedPack, *, roots_apart: bool
+) -> Iterator[tuple[bool, pa.Table]]:
+    """Yield the rows of a new file in order, some thousands at a time; their payloads go to `merged`.
+
+    With `roots_apart` root rows come in tables of their own, for which the first of the pair is True.
+    """
+    rows, roots = _Batch(pack), _Batch(pack)
+    for unit in output.units:
         table = sources.table_of(unit)
         new = _renumbered(sources, unit, table, merged)
-        tables.append(table)
-        for name, column in new.items():
-            numbers[name] += column
-        pairs = zip(new["request_payload"], new["result_payload"], strict=True)
-        packs += [None if request is None and result is None else pack for request, result in pairs]
-        if len(packs) >= _BATCH_ROWS or place + 1 == len(output.units):
-            yield _with(pa.concat_tables(tables), {"pack": packs, **numbers})
-            tables, packs = [], []
-            numbers = {name: [] for name in numbers}
+        first = 0
+        if roots_apart and table.column("root")[0].as_py():  # positions begin with the root
+            roots.add(table, new, 0, 1)
+            first = 1
+        rows.add(table, new, first, len(table))
+        for batch in (rows, roots):
+            if batch.rows >= _BATCH_ROWS:
+                yield batch is roots, batch.taken()
+    for batch in (rows, roots):
+        if batch.rows:
+            yield batch is roots, batch.taken()
+
+
+class _Batch:
+    """Slices of units with the new numbers of their payloads, on their way into one table."""
+
+    def __init__(self, pack: int) -> None:
+        self._pack = pack
+        self._tables: list[pa.Table] = []
+        self._numbers: dict[str, list[int | None]] = {name: [] for name in _NUMBERS}
+        self.rows = 0
+
+    def add(self, table: pa.Table, numbers: dict[str, list[int | None]], first: int, end: int) -> None:
+        self._tables.append(table.slice(first, end - first))
+        for name in _NUMBERS:
+            self._numbers[name] += numbers[name][first:end]
+        self.rows += end - first
+
+    def taken(self) -> pa.Table:
+        """Return the rows, and begin anew."""
+        pairs = zip(*self._numbers.values(), strict=True)
+        packs = [None if request is None and result is None else self._pack for request, result in pairs]
+        whole = _with(pa.concat_tables(self._tables), {"pack": packs, **self._numbers})
+        self._tables, self._numbers, self.rows = [], {name: [] for name in _NUMBERS}, 0
+        return whole
 
 
 def _renumbered(sources: Sources, unit: Unit, table: pa.Table, merged: MergedPack) -> dict[str, list[int | None]]:
-    old = {name: table.column(name).to_pylist() for name in ("request_payload", "result_payload")}
+    old = {name: table.column(name).to_pylist() for name in _NUMBERS}
     wanted = {number for column in old.values() for number in column if number is not None}
     if not wanted:
         return old

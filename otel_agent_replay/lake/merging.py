@@ -53,13 +53,8 @@ def write_merged(
         rows = _Collected(spans, ROW_GROUP_ROWS)
         roots = _Collected(spans, ROOT_GROUP_ROWS)
         apart = output.rows > ROW_GROUP_ROWS  # as in files that a sealer makes
-        for table in merged_tables(sources, output, pack, merged):
-            if not apart:
-                rows.add(table)
-                continue
-            is_root = table.column("root")
-            rows.add(table.filter(pc.invert(is_root)))
-            roots.add(table.filter(is_root))
+        for is_root, table in merged_tables(sources, output, pack, merged, roots_apart=apart):
+            (roots if is_root else rows).add(table)
         rows.flush()
         roots.flush()
         merged.flush()

@@ -6,6 +6,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ from otel_agent_replay.lake.parquet_file import damage_named
 from otel_agent_replay.lake.schema import FORMAT_VERSION, FileFacts, file_facts
 
 _OPEN_FILES = 64
+_DECODED_GROUPS = 8
 
 
 class UnreadableFile(RecordingError):
@@ -43,6 +45,7 @@ class RowGroups:
         self._held = 0
         self._open: OrderedDict[Path, pq.ParquetFile] = OrderedDict()
         self._groups: OrderedDict[tuple[Path, int], pa.Table] = OrderedDict()
+        self._rows: OrderedDict[tuple[Path, int], list[dict[str, Any]]] = OrderedDict()
 
     def facts(self, path: Path) -> FileFacts:
         """Return what a file says of itself."""
@@ -77,6 +80,18 @@ class RowGroups:
             _, dropped = self._groups.popitem(last=False)
             self._held -= dropped.nbytes
         return table
+
+    def rows(self, path: Path, group: int) -> list[dict[str, Any]]:
+        """Return a row group whole as rows: for tables whose rows are looked at one by one."""
+        key = path, group
+        found = self._rows.get(key)
+        if found is None:
+            found = self._rows[key] = self.table(path, group).to_pylist()
+            while len(self._rows) > _DECODED_GROUPS:
+                self._rows.popitem(last=False)
+        else:
+            self._rows.move_to_end(key)
+        return found
 
     def _file(self, path: Path) -> pq.ParquetFile:
         found = self._open.get(path)
