@@ -28,10 +28,10 @@ class Side:
         self.name, self.tree, self.time, self.other, self.changes = name, tree, time, other, changes
         self._substance = substance
         self._answers: dict[int, Sequence[TellingPart]] = {}
-        self._by_digest: dict[bytes, list[tuple[int, str]]] = {}
         self._ended = sorted((time.end(node.index), node.index) for node in tree.nodes if _answers_something(node.node))
-        self._read = 0
-        self._parts = 0
+        self._differing = [(end, index) for end, index in self._ended if self.differs(index)]
+        self._all = _ByDigest(self, self._ended)
+        self._of_differing = _ByDigest(self, self._differing)
         self.unread = 0
         """How many answers were not kept, or not looked at."""
 
@@ -54,31 +54,23 @@ class Side:
             known = self._answers[index] = self._parts_of_answer(index)
         return known
 
-    def holders(self, digest: bytes, before: float) -> Iterator[tuple[int, str]]:
-        """Yield the nodes whose answers came before a moment and hold a part, in order, with its place in each."""
-        self._read_to(before)
-        for index, path in self._by_digest.get(digest, ()):
-            if self.time.end(index) <= before:
-                yield index, path
+    def differs(self, index: int) -> bool:
+        """Whether the other run has no such answer: it has no such step, or that answered otherwise."""
+        return index not in self.other or self.changes.answers_differently(index) is not None
 
-    def earlier(self, before: float) -> Iterator[int]:
+    def holders(self, digest: bytes, before: float, *, differing: bool) -> Iterator[tuple[int, str]]:
+        """Yield the nodes whose answers came before a moment and hold a part, in order, with its place in each.
+
+        `differing`: of those answers alone that the other run does not have, which are few, so that few are read.
+        """
+        return (self._of_differing if differing else self._all).holders(digest, before)
+
+    def earlier(self, before: float, *, differing: bool = False) -> Iterator[int]:
         """Yield the nodes whose answers came before a moment, in their order."""
-        for end, index in self._ended:
+        for end, index in self._differing if differing else self._ended:
             if end > before:
                 return
             yield index
-
-    def _read_to(self, before: float) -> None:
-        while self._read < len(self._ended) and self._ended[self._read][0] <= before:
-            index = self._ended[self._read][1]
-            self._read += 1
-            if self._parts > PARTS:
-                self.unread += 1
-                continue
-            parts = self.answer(index)
-            self._parts += len(parts)
-            for part in parts:
-                self._by_digest.setdefault(part.digest, []).append((index, part.path))
 
     def _parts_of_answer(self, index: int) -> Sequence[TellingPart]:
         recorded = self.tree.nodes[index].recorded
@@ -91,6 +83,34 @@ class Side:
         if found is not None and not found.known:
             self.unread += 1
         return () if found is None or not found.known else telling_parts(found.tree)
+
+
+class _ByDigest:
+    """Answers by the digests of their parts, read in the order in which they came."""
+
+    def __init__(self, side: Side, ended: Sequence[tuple[float, int]]) -> None:
+        self._side = side
+        self._ended = ended
+        self._found: dict[bytes, list[tuple[int, str]]] = {}
+        self._read = 0
+        self._parts = 0
+
+    def holders(self, digest: bytes, before: float) -> Iterator[tuple[int, str]]:
+        while self._read < len(self._ended) and self._ended[self._read][0] <= before:
+            self._take(self._ended[self._read][1])
+            self._read += 1
+        for index, path in self._found.get(digest, ()):
+            if self._side.time.end(index) <= before:
+                yield index, path
+
+    def _take(self, index: int) -> None:
+        if self._parts > PARTS:
+            self._side.unread += 1
+            return
+        parts = self._side.answer(index)
+        self._parts += len(parts)
+        for part in parts:
+            self._found.setdefault(part.digest, []).append((index, part.path))
 
 
 class Changes:

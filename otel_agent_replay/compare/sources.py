@@ -76,7 +76,7 @@ class Sources:
             return self._answer_of_run(mine.changes.answers_differently(index))
         if index not in mine.other:
             found = self._by_digest(mine.request(index), mine.time.begin(index))
-            return found if found is not None and found.taken else Found(end=WalkEnd.ONLY_HERE)
+            return found or Found(end=WalkEnd.ONLY_HERE)
         if asks is not None:
             return self._asked(index, asks)
         answers = mine.changes.answers_differently(index)
@@ -87,18 +87,16 @@ class Sources:
 
     def _answer_of_run(self, change: Changed | None) -> Found:
         new = [] if change is None else self._new(change, request=False)
-        found = self._by_digest(new, math.inf) or self._by_text(new, math.inf) or self._by_words(new, math.inf)
+        found = self._by_digest(new, math.inf) or self._by_text(new, math.inf)
+        found = found or self._by_equal(new, math.inf) or self._by_words(new, math.inf)
         return found or Found(end=self._nowhere(math.inf), detail=_shown(_new_words(new)))
 
     def _asked(self, index: int, change: Changed) -> Found:
         new, before = self._new(change, request=True), self.mine.time.begin(index)
         if not new and any(item.by_digest for item in change.fields):
             return Found(end=WalkEnd.HIDDEN)
-        known = self._by_digest(new, before)
-        if known is not None and known.taken:
-            return known
-        found = self._by_read(new, before) or self._by_text(new, before) or known or self._by_input(new)
-        found = found or self._by_words(new, before)
+        found = self._by_digest(new, before) or self._by_read(new, before) or self._by_text(new, before)
+        found = found or self._by_equal(new, before) or self._by_input(new) or self._by_words(new, before)
         return found or Found(end=self._nowhere(before), detail=_shown(_new_words(new)))
 
     def _new(self, change: Changed, *, request: bool) -> list[TellingPart]:
@@ -125,17 +123,18 @@ class Sources:
         return twin is None or all(part.digest != digest for part in self._other.answer(twin))
 
     def _by_digest(self, parts: Sequence[TellingPart], before: float) -> Found | None:
+        """Look the parts up among the answers that only this run has."""
         best: dict[int, tuple[int, Taken]] = {}
-        equal: int | None = None
         for part in parts:
-            for source, path in self.mine.holders(part.digest, before):
-                if not self._is_new(source, part.digest):
-                    equal = source if equal is None else max(equal, source)
-                elif source not in best or best[source][0] < part.size:
+            for source, path in self.mine.holders(part.digest, before, differing=True):
+                if self._is_new(source, part.digest) and (source not in best or best[source][0] < part.size):
                     best[source] = (part.size, Taken(source, part.path, path, part.digest, HopBasis.DIGEST))
-        if best:
-            return Found(self._latest([taken for _, taken in best.values()]))
-        return None if equal is None else self._equal(equal)
+        return Found(self._latest([taken for _, taken in best.values()])) if best else None
+
+    def _by_equal(self, parts: Sequence[TellingPart], before: float) -> Found | None:
+        """Look the parts up among all answers: one that both runs had is the last of those that hold one."""
+        held = [source for part in parts for source, _ in self.mine.holders(part.digest, before, differing=False)]
+        return self._equal(max(held, key=self.mine.time.end)) if held else None
 
     def _by_text(self, parts: Sequence[TellingPart], before: float) -> Found | None:
         """Look for the texts of differing answers inside of the new texts."""
@@ -144,7 +143,7 @@ class Sources:
             return None
         looks = 0
         taken = []
-        for source in self._differing(before):
+        for source in self.mine.earlier(before, differing=True):
             for part in self.mine.answer(source):
                 looks += len(texts)
                 if looks > _LOOKS:
@@ -162,7 +161,7 @@ class Sources:
         if not words:
             return None
         taken = []
-        for source in self._differing(before):
+        for source in self.mine.earlier(before, differing=True):
             here = self._words_of(self.mine, source)
             twin = self.mine.other.get(source)
             there = set() if twin is None else self._words_of(self._other, twin)
@@ -178,12 +177,6 @@ class Sources:
 
     def _words_of(self, side: Side, index: int) -> set[str]:
         return {word for part in side.answer(index) if part.text for word in _WORD.findall(part.text)}
-
-    def _differing(self, before: float) -> Iterator[int]:
-        """Yield the earlier steps whose answers only this run has."""
-        for source in self.mine.earlier(before):
-            if source not in self.mine.other or self.mine.changes.answers_differently(source) is not None:
-                yield source
 
     def _by_read(self, parts: Sequence[TellingPart], before: float) -> Found | None:
         texts = [part.text for part in parts if part.text]
@@ -212,7 +205,7 @@ class Sources:
             node = self.mine.node(inner)
             if node is None or not node.kind.is_crossing:
                 continue
-            if inner not in self.mine.other or self.mine.changes.answers_differently(inner) is not None:
+            if self.mine.differs(inner):
                 differing.append(inner)
         if not differing:
             return None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.compare.changes import NodeRef
+from otel_agent_replay.model import Kind
 
 
 class HopBasis(str, enum.Enum):
@@ -88,6 +89,8 @@ class Walk:
                 f" in {self.side}"
             )
         what = hop.path or "what it asks"
+        if hop.asker.kind == Kind.RUN.value:
+            what = f"its answer at {hop.path}" if hop.path else "its answer"
         place = f" at {hop.source_path}" if hop.source_path else ""
         digest = f" (part {hop.part.hex()[:8]})" if hop.part else ""
         return f"{hop.asker.title}: {what} came with the answer of {hop.source.title}{place} in {self.side}{digest}"
