@@ -172,7 +172,7 @@ def _model(common: SpanFacts, call: Spoken, facts: dict[str, AttributeValue], sp
                 facts[key] = said[key] if key == semconv.REQUEST_MODEL else facts.get(key, said[key])
         if semconv.PROVIDER_NAME not in facts and protocol.provider(""):
             facts[semconv.PROVIDER_NAME] = protocol.provider("")
-    if semconv.COST_USD not in facts:
+    if not facts.get(semconv.COST_USD):  # nought too: some write it where they know no price
         cost = _cost(facts, span)
         if cost is not None:
             facts[semconv.COST_USD] = cost

@@ -29,6 +29,7 @@ _PARAMETERS: Final = {
     semconv.REQUEST_SEED: "seed",
     semconv.REQUEST_STOP_SEQUENCES: "stop_sequences",
 }
+_INSTRUCTING: Final = ("system", "developer")
 _CONVERSATIONS: Final = ("messages", "input", "contents", "prompt")
 
 
@@ -100,6 +101,8 @@ def _asked(reading: Reading, spoken: Sequence[Dialect]) -> Conversation | None:
     tools = next((found for found in map(tools_in, _every(reading, spoken, "tools")) if found), [])
     if found is None:
         return Conversation((), system, tools) if system or tools else None
+    if any(message["role"] in _INSTRUCTING and message["parts"] == system for message in found.messages):
+        system = []  # some write them twice: apart, and as the first message
     return Conversation(found.messages, system or found.system, tools or found.tools, found.structured)
 
 

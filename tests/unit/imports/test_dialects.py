@@ -390,6 +390,19 @@ def test_a_price_of_the_source_comes_first():
     assert semconv.COST_USD not in facts({**GENAI, "gen_ai.request.model": "x", "gen_ai.response.model": "x"}).answered
 
 
+def test_a_price_of_nought_is_looked_up():
+    """OpenLIT writes nought where it knows no price: prices are looked up, and nought stays where none is known."""
+    assert facts({**GENAI, "gen_ai.usage.cost": 0}).answered[semconv.COST_USD] > 0
+    unknown = {**GENAI, "gen_ai.request.model": "x", "gen_ai.response.model": "x", "gen_ai.usage.cost": 0}
+    assert facts(unknown).answered[semconv.COST_USD] == 0
+
+
+def test_instructions_that_are_written_twice_are_said_once():
+    """Instructions that lie apart and are the first message too are not doubled."""
+    twice = {**GENAI_MESSAGES, "gen_ai.input.messages": json.dumps(ASKED)}
+    assert [told(one) for one in messages_of(facts(twice))[0]] == SAID[0]
+
+
 def test_an_exchange_is_kept_as_its_source_has_it():
     """A provider's own JSON in the attributes stays byte for byte, and speaks the provider's protocol."""
     request = ' { "messages": [{"role": "user", "content": "h\\u00e9"}], "model": "gpt-4o" }'

@@ -23,6 +23,8 @@ RESULT = ("tool", "7 degrees", [])
 ANSWER = ("assistant", "It is 7 degrees.", [])
 ASKED = [[BRIEF, QUESTION], [BRIEF, QUESTION, CALL, RESULT], [BRIEF, QUESTION]]
 MADE = [[CALL], [ANSWER], [ANSWER]]
+ASKED_AS_WRITTEN = {"openlit": [ASKED[0], [BRIEF, QUESTION, RESULT], ASKED[2]]}
+"""OpenLIT leaves out of a request what has no text: the assistant's message that calls the tool."""
 OPENAI = {
     "openinference": ("openinference", Fidelity.EXCHANGE),
     "openllmetry": ("openllmetry", Fidelity.MESSAGES),
@@ -31,6 +33,7 @@ OPENAI = {
     "langsmith": ("langsmith", Fidelity.EXCHANGE),
     "logfire": ("logfire", Fidelity.MESSAGES),
     "mlflow": ("mlflow", Fidelity.EXCHANGE),
+    "openlit": ("openlit", Fidelity.MESSAGES),
     "both": ("openinference", Fidelity.EXCHANGE),
 }
 
@@ -54,9 +57,9 @@ def said(span: RecordedSpan) -> tuple[list, list]:
 
 @pytest.mark.parametrize("name", sorted(OPENAI))
 def test_three_calls_say_the_same_whoever_wrote_them_down(name):
-    """Messages, models, tokens and costs of three calls are the same by eight instrumentations, two of them at once."""
+    """Messages, models, tokens and costs of three calls are the same by nine instrumentations, two of them at once."""
     calls = models(run_of(name))
-    assert [said(call) for call in calls] == list(zip(ASKED, MADE, strict=True))
+    assert [said(call) for call in calls] == list(zip(ASKED_AS_WRITTEN.get(name, ASKED), MADE, strict=True))
     dialect, fidelity = OPENAI[name]
     for call, tokens in zip(calls, [(20, 7), (20, 7), (30, 6)], strict=True):
         facts = call.span.attributes
