@@ -31,7 +31,7 @@ _HEALTH = "/grpc.health.v1.Health/Check"
 _SERVING, _NOT_SERVING = b"\x08\x01", b"\x08\x02"  # HealthCheckResponse.status
 _GZIP = b"\x1f\x8b"  # no protobuf message begins so: a field of that number has no such type
 _THREADS = 16
-_MOST_AT_ONCE = 1024
+_MOST_AT_ONCE = 256
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 _FRAMING = 1 << 20
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from otel_agent_replay.errors import MaintenanceError
 from otel_agent_replay.imports.dialects import LogRecord, joined
 from otel_agent_replay.imports.landing import land
 from otel_agent_replay.lake.writer import write_runs
@@ -47,6 +48,8 @@ _MOST_OF_ONE_TRACE = 100_000
 _PAUSE_S = 0.5
 _OBJECTS_BETWEEN = 200_000
 _SOURCE = "otlp"
+_NOT_NOW = (OSError, MaintenanceError)
+"""A lake that cannot be written, or is being compacted: trying again later helps."""
 _LOCK_FILE = ".sealer.lock"
 
 
@@ -95,7 +98,7 @@ class RequestSealer:
         """Read what is new, land what is complete (or all), remove what is landed. Returns how many traces landed.
 
         `may_go_on` is asked before each batch. A trace that cannot be landed stays on disk, and the others go on.
-        Raises OSError when the lake cannot be written.
+        Raises OSError when the lake cannot be written, MaintenanceError while something else changes it.
         """
         for path in closed_segments(self._lake):
             if path not in self._segments:
@@ -113,7 +116,7 @@ class RequestSealer:
         """Land a batch, or each trace of it by itself where that fails. Returns how many landed."""
         try:
             self._land(batch)
-        except OSError:
+        except _NOT_NOW:
             raise
         except Exception:
             if len(batch) > 1:
@@ -283,9 +286,9 @@ def run(options: CollectorOptions) -> None:
             pause = _PAUSE_S
             try:
                 sealer.seal(may_go_on=may_go_on)
-            except OSError as error:
+            except _NOT_NOW as error:
                 sealer.done.failures += 1
-                _log.error("what was received cannot be sealed, and waits on disk: %s", error)
+                _log.error("what was received cannot be sealed now, and waits on disk: %s", error)
                 pause = _PAUSE_S * 10
             with contextlib.suppress(OSError):
                 sealer.write_status()

@@ -13,10 +13,11 @@ from otel_agent_replay.export.otlp_sender import OtlpDestination, Target, send_u
 from otel_agent_replay.export.outgoing import sender_environment
 from otel_agent_replay.export.sealer import SealReport
 from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.lake.views import connect
 from otel_agent_replay.settings import Settings
 from tests.support.agents import ROOT
 from tests.support.lake_runs import full_run
-from tests.support.receiving import receiver, until
+from tests.support.receiving import kept_requests, post, receiver, until
 
 AGENT = """
 import random, time
@@ -65,16 +66,19 @@ def replayed(script, lake):
     return run(script, "replay", recorded.run_id.hex(), "--lake", str(lake), "--", sys.executable, script.name)
 
 
-def test_a_sent_run_replays_exactly_where_it_arrived(tmp_path, script):
-    """Also with a value larger than a message; nothing stays behind, and nothing is recorded twice."""
+def test_a_service_sends_by_a_process_beside_it_and_its_run_replays_where_it_arrived(tmp_path, script):
+    """Without any command of ours: when the service ends, its run is on its way, also a value larger than a message."""
+    script.write_text("import otel_agent_replay\notel_agent_replay.configure()\n" + AGENT)
     there = tmp_path / "there"
     with receiver(there) as made:
-        sent = run(script, "record", "--", sys.executable, script.name, **environment(tmp_path, made.http.bound.port))
-        assert (sent.returncode, sent.stdout) == (0, "True\n"), sent.stderr
-        assert "sent" in sent.stderr
-    assert list((tmp_path / "here").rglob("*.log")) == []
+        more = environment(tmp_path, made.http.bound.port)
+        done = subprocess.run(
+            [sys.executable, script.name], cwd=tmp_path, env=clean(**more), capture_output=True, text=True, check=False
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+        until(lambda: made.tally.get("acknowledged_requests") and not list((tmp_path / "here").rglob("*.log")))
     assert not (tmp_path / "here" / "spans").exists()
-    assert seal_requests(there, all_of_them=True).runs == 2  # the agent's, and the process's own
+    assert seal_requests(there, all_of_them=True).runs == 1
     done = replayed(script, there)
     assert (done.returncode, "nothing departed" in done.stderr + done.stdout) == (0, True)
 
@@ -95,6 +99,26 @@ def test_what_was_not_taken_waits_and_is_sent_by_the_next(tmp_path, script):
     assert list((tmp_path / "here").rglob("*.log")) == []
     seal_requests(there, all_of_them=True)
     assert len(Lake(there).runs()) == 2
+    assert replayed(script, there).returncode == 0
+
+
+@pytest.mark.soak
+def test_a_run_that_lands_before_all_of_it_was_sent_becomes_whole_afterwards(tmp_path, script):
+    """The sender died between two messages and sends all again: one run, nothing doubled, and it replays."""
+    there = tmp_path / "there"
+    with receiver(tmp_path / "other") as made:
+        port = made.http.bound.port
+        assert run(script, "record", "--", sys.executable, script.name, **environment(tmp_path, port)).returncode == 0
+    requests = kept_requests(tmp_path / "other")
+    assert len(requests) >= 3
+    for sent in (requests[:-1], requests):
+        with receiver(there) as made:
+            assert [post(made.http.bound.port, request)[0] for request in sent] == [200] * len(sent)
+        seal_requests(there, all_of_them=True)
+    assert len([one for one in Lake(there).runs() if one.run.agent == "guide"]) == 1
+    with connect(there) as connection:
+        ((spans, different),) = connection.execute("SELECT count(*), count(DISTINCT span_id) FROM spans").fetchall()
+    assert spans == different == 3
     assert replayed(script, there).returncode == 0
 
 
@@ -184,17 +208,3 @@ def test_secrets_of_the_endpoint_are_not_on_the_senders_command_line():
     )
     assert "Bearer abc" not in done.stdout
     assert json.loads(done.stdout)["settings"]
-
-
-def test_a_service_sends_by_a_process_beside_it(tmp_path, script):
-    """Without any command of ours: when the service ends, its run is on its way, and arrives."""
-    script.write_text("import otel_agent_replay\notel_agent_replay.configure()\n" + AGENT)
-    there = tmp_path / "there"
-    with receiver(there) as made:
-        more = environment(tmp_path, made.http.bound.port)
-        done = subprocess.run(
-            [sys.executable, script.name], cwd=tmp_path, env=clean(**more), capture_output=True, text=True, check=False
-        )
-        assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
-        until(lambda: made.tally.get("acknowledged_requests") and not list((tmp_path / "here").rglob("*.log")))
-    assert seal_requests(there, all_of_them=True).runs == 1

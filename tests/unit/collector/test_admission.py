@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import zlib
 
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from otel_agent_replay_collector import fast_zlib
 from otel_agent_replay_collector.access import Tokens
 from otel_agent_replay_collector.admission import Admission
 from otel_agent_replay_collector.refusal import Refused
@@ -158,8 +160,11 @@ def test_an_escape_hides_no_credential_in_json(admission):
     assert KEY.encode() not in admitted.data
 
 
-def test_gzip_is_unpacked_within_its_bound(admission):
-    """Also of several members; a bomb is refused when it has grown too large, and not kept."""
+@pytest.mark.parametrize("library", ["isal", "zlib"])
+def test_gzip_is_unpacked_within_its_bound(admission, library, monkeypatch):
+    """Also of several members; a bomb is refused when it has grown too large, and not kept; by either library."""
+    if library == "zlib":
+        monkeypatch.setattr(fast_zlib, "decompressor", zlib.decompressobj)
     data = request_of(20).SerializeToString()
     packed = gzip.compress(data[:100]) + gzip.compress(data[100:])
     _, found = kept(admission, packed, gzipped=True)
