@@ -81,6 +81,7 @@ def pair_head(document: Mapping[str, Any]) -> str:
         f"{len(document['changes'])} differences, {len(document['rows'])} aligned rows, "
         f"{document['trust']['similarity']:.0%} of the nodes paired"
     )
+    aside = _not_counted(document)
     relation = f"\n<p>{text(document['relation'])}</p>" if document["relation"] else ""
     return "\n".join(
         [
@@ -88,9 +89,18 @@ def pair_head(document: Mapping[str, Any]) -> str:
             *(f"<p>note, {text(one['run'])}: {text(one['text'])}</p>" for one in losses),
             f'<p class="verdict">{text(document["sentence"])}</p>{relation}',
             f'<p class="facts">{text(counted)}</p>',
+            *([f'<p class="facts">{text(aside)}</p>'] if aside else []),
             *(f'<p class="facts">{side.upper()} {text(_run_text(document[side]))}</p>' for side in ("a", "b")),
         ]
     )
+
+
+def _not_counted(document: Mapping[str, Any]) -> str:
+    """Return what differs and is no difference, with how often; "" where nothing does."""
+    parts = [f"{name} {count}" for name, count in document.get("volatile", {}).items()]
+    parts += [f"other durations {len(document['timing'])}"] if document.get("timing") else []
+    parts += [f"other order among concurrent steps {len(document['reordered'])}"] if document.get("reordered") else []
+    return f"Not counted as differences: {', '.join(parts)}" if parts else ""
 
 
 def _run_text(run: Mapping[str, Any]) -> str:

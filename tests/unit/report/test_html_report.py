@@ -11,7 +11,7 @@ import pytest
 
 from otel_agent_replay.casefile.schema_check import problems
 from otel_agent_replay.compare import compare
-from otel_agent_replay.model import AnswerSource, Loss, LossReason
+from otel_agent_replay.model import AnswerSource, Kind, Loss, LossReason
 from otel_agent_replay.report import html_page
 from otel_agent_replay.report.html import comparison_html
 from otel_agent_replay.report.html_page import classic_script, read_data, stylesheet
@@ -107,6 +107,13 @@ def test_losses_stand_before_the_verdict():
     lossy = run(seed=2).loss(Loss(LossReason.DROPPED, "records", 2)).tool("t", {}, 2).build()
     text = comparison_html(comparison_json(compare(run(seed=1).tool("t", {}, 1).build(), lossy)))
     assert text.index("2 records were dropped") < text.index('class="verdict"')
+
+
+def test_what_is_volatile_is_told_with_its_count():
+    """Clock reads that differ are no difference, and are not kept silent."""
+    a, b = (run(seed=seed).read(Kind.CLOCK, "time.time", seed).tool("x", {}, seed).build() for seed in (1, 2))
+    text = comparison_html(comparison_json(compare(a, b)))
+    assert "Not counted as differences: clock reads 1" in text
 
 
 def test_identical_runs_have_a_report_too():
