@@ -6,7 +6,7 @@ lands later completes what is there; what lands twice doubles nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -17,6 +17,7 @@ from otel_agent_replay.imports.foreign_trace import run_of_structure
 from otel_agent_replay.imports.trace_structure import Structure, content_of, structure_of
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.completion import replace_runs
+from otel_agent_replay.lake.many_runs import ManyRuns
 from otel_agent_replay.lake.trace_lookup import imported_runs
 from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.model import Anomaly, AnomalyCode, Loss, LossReason, RecordedRun, Span
@@ -29,6 +30,10 @@ _RUNS_AT_ONCE = 2048
 
 
 Source: TypeAlias = "str | Callable[[bytes], str]"
+
+
+_READ_AT_ONCE = 256
+"""Runs that are read together, where the lake has them already."""
 
 
 @dataclass(slots=True)
@@ -115,26 +120,34 @@ class _Landing:
     def land_traces(self, traces: dict[bytes, list[Span]]) -> None:
         """Take in each trace, with what the lake has of it."""
         known = imported_runs(self._lake, traces, *_window(traces)) if traces else {}
+        stored = self._stored([known[trace_id] for trace_id in traces if trace_id in known])
         for trace_id, spans in traces.items():
-            run_id = known.get(trace_id)
-            if run_id is None:
+            before = next(stored) if trace_id in known else None
+            if before is None:
                 structure = structure_of(spans)
-                recorded = self._run(structure)
+                recorded = self._run(structure, known.get(trace_id, b""))
                 self._write(recorded)
             else:
-                structure, recorded = self._completed(run_id, spans)
+                structure, recorded = self._completed(before, spans)
             self._tell(structure, recorded)
 
-    def _completed(self, run_id: bytes, spans: list[Span]) -> tuple[Structure, RecordedRun]:
+    def _stored(self, run_ids: Sequence[bytes]) -> Iterator[RecordedRun | None]:
+        """Yield runs out of the lake in the order given, many read together; None for one that is gone meanwhile."""
+        runs = ManyRuns(self._lake)
+        for first in range(0, len(run_ids), _READ_AT_ONCE):
+            some = run_ids[first : first + _READ_AT_ONCE]
+            found = runs.load(some)
+            yield from (found.get(run_id) for run_id in some)
+
+    def _completed(self, stored: RecordedRun, spans: list[Span]) -> tuple[Structure, RecordedRun]:
         """Return a run that is in the lake with what came now; it is written when that says anything new."""
-        stored = self._catalog.stored_attempts(run_id)[0]
         there = [without_facts(item.span) for item in stored.spans]
         contents = set(map(content_of, there))
         more = [span for span in spans if content_of(span) not in contents]
         structure = structure_of([*there, *more]) if more else structure_of(there)
         copies = [one for one in structure_of(spans).anomalies if one.code is AnomalyCode.DUPLICATE_SPAN]
         structure = structure._replace(anomalies=sorted({*structure.anomalies, *copies}, key=_place))
-        recorded = self._run(structure, run_id, _source_of(stored))
+        recorded = self._run(structure, stored.run.run_id, _source_of(stored))
         before, after = _by_content(stored.losses), _by_content(recorded.losses)
         # What was noted when they were read is not told by the spans.
         after |= {key: loss for key, loss in before.items() if loss.what in _NOTED_ONLY}

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from otel_agent_replay.model import (
@@ -30,7 +31,7 @@ _CAPITAL = re.compile(r"[A-Z]")
 _KINDS = ("UNSPECIFIED", "INTERNAL", "SERVER", "CLIENT", "PRODUCER", "CONSUMER")
 _CODES = ("UNSET", "OK", "ERROR")
 _TRACE_ID, _SPAN_ID = 16, 8  # bytes
-_INT64 = 1 << 63
+_INT32, _INT64, _UINT64 = 1 << 31, 1 << 63, 1 << 64
 
 
 def is_trace_document(document: Any) -> bool:
@@ -44,14 +45,15 @@ def spans_of_document(document: Any, *, broken_text: bool = True) -> Iterator[Sp
     Half a character (a lone surrogate) is looked for unless `broken_text` says that the document has no escape of one.
     """
     for group in _list(document, "resourceSpans"):
-        resource = _resource(group)
+        odd: list[str] = []
+        resource = _resource(group, odd)
         for inner in _list(group, "scopeSpans") or _list(group, "instrumentationLibrarySpans"):
-            scope = _scope(inner)
+            scope = _scope(inner, odd)
             for item in _list(inner, "spans"):
                 reader = _SpanReader(item)
                 try:
                     span = reader.span(resource, scope)
-                except (ValueError, TypeError, RecursionError) as error:
+                except (ValueError, TypeError, OverflowError, RecursionError) as error:
                     reader.tell(AnomalyCode.UNREADABLE, f"it was left out: {error}")
                 else:
                     if span is not None:
@@ -59,6 +61,8 @@ def spans_of_document(document: Any, *, broken_text: bool = True) -> Iterator[Sp
                             reader.tell(AnomalyCode.LONE_SURROGATE, "a text of it holds half a character")
                         yield span
                 yield from reader.anomalies
+        if odd:
+            yield Anomaly(AnomalyCode.UNREADABLE, f"who emitted spans: {'; '.join(odd[:5])}")
 
 
 def _get(document: Any, key: str) -> Any:
@@ -94,6 +98,7 @@ class _SpanReader:
 
     def __init__(self, item: Any) -> None:
         self._item = item
+        self._odd: list[str] = []
         self.anomalies: list[Anomaly] = []
         self._trace = _id(_get(item, "traceId"), _TRACE_ID)
         self._span = _id(_get(item, "spanId"), _SPAN_ID)
@@ -114,12 +119,12 @@ class _SpanReader:
             return None
         self._tell_ids((("traceId", self._trace), ("spanId", self._span), ("parentSpanId", parent)))
         status = _get(item, "status")
-        return Span(
+        span = Span(
             trace_id=self._trace.data or b"",
             span_id=self._span.data or b"",
             name=_text(item, "name"),
-            start_ns=_integer(_get(item, "startTimeUnixNano")),
-            end_ns=_integer(_get(item, "endTimeUnixNano")),
+            start_ns=_whole_number(item, "startTimeUnixNano", _UINT64),
+            end_ns=_whole_number(item, "endTimeUnixNano", _UINT64),
             parent_span_id=parent.data or b"",
             kind=self._enumerated(_get(item, "kind"), "SPAN_KIND_", _KINDS),
             status_code=self._enumerated(_get(status, "code"), "STATUS_CODE_", _CODES),
@@ -128,13 +133,16 @@ class _SpanReader:
             events=tuple(self._event(one) for one in _list(item, "events")),
             links=tuple(self._link(one) for one in _list(item, "links")),
             trace_state=_text(item, "traceState"),
-            flags=_integer(_get(item, "flags")),
-            dropped_attributes=_integer(_get(item, "droppedAttributesCount")),
-            dropped_events=_integer(_get(item, "droppedEventsCount")),
-            dropped_links=_integer(_get(item, "droppedLinksCount")),
+            flags=_whole_number(item, "flags"),
+            dropped_attributes=_whole_number(item, "droppedAttributesCount"),
+            dropped_events=_whole_number(item, "droppedEventsCount"),
+            dropped_links=_whole_number(item, "droppedLinksCount"),
             resource=resource,
             scope=scope,
         )
+        if self._odd:
+            self.tell(AnomalyCode.UNREADABLE, "; ".join(self._odd[:5]))
+        return span
 
     def _tell_ids(self, ids: Sequence[tuple[str, _Id]]) -> None:
         for code in (AnomalyCode.ID_ENCODING, AnomalyCode.CUT_ID):
@@ -150,8 +158,9 @@ class _SpanReader:
                 self.tell(AnomalyCode.INVALID_ID, f"{name} {str(_get(self._item, name))[:80]!r} is no id: left empty")
 
     def _event(self, one: Any) -> SpanEvent:
-        dropped = _integer(_get(one, "droppedAttributesCount"))
-        return SpanEvent(_integer(_get(one, "timeUnixNano")), _text(one, "name"), self._attributes(one), dropped)
+        time_ns = _whole_number(one, "timeUnixNano", _UINT64)
+        dropped = _whole_number(one, "droppedAttributesCount")
+        return SpanEvent(time_ns, _text(one, "name"), self._attributes(one), dropped)
 
     def _link(self, one: Any) -> SpanLink:
         trace, span = _id(_get(one, "traceId"), _TRACE_ID), _id(_get(one, "spanId"), _SPAN_ID)
@@ -162,13 +171,13 @@ class _SpanReader:
             span.data or b"",
             _text(one, "traceState"),
             self._attributes(one),
-            _integer(_get(one, "droppedAttributesCount")),
-            _integer(_get(one, "flags")),
+            _whole_number(one, "droppedAttributesCount"),
+            _whole_number(one, "flags"),
         )
 
     def _attributes(self, item: Any) -> dict[str, AttributeValue]:
         given = _list(item, "attributes")
-        found = _pairs(given)
+        found = _pairs(given, self._odd)
         if len(found) != len(given):
             self.tell(AnomalyCode.DUPLICATE_ATTRIBUTE, f"{len(given) - len(found)} attributes came twice")
         return found
@@ -180,10 +189,13 @@ class _SpanReader:
                 return names.index(short)
             self.tell(AnomalyCode.UNKNOWN_ENUM, f"{found[:80]!r} is none of {', '.join(names)}: kept as unspecified")
             return 0
-        return _integer(found)
+        number = _integer(found)
+        if not -_INT32 <= number < _INT32:
+            raise ValueError(f"{str(found)[:40]} is no {prefix.rstrip('_').lower()}")
+        return number
 
 
-def _resource(group: Any) -> Resource:
+def _resource(group: Any, odd: list[str]) -> Resource:
     inner = _get(group, "resource")
     entities = tuple(
         {
@@ -194,37 +206,54 @@ def _resource(group: Any) -> Resource:
         }
         for one in _list(inner, "entityRefs")
     )
-    attributes = with_entities(_pairs(_list(inner, "attributes")), entities)
-    return Resource(attributes, _integer(_get(inner, "droppedAttributesCount")), _text(group, "schemaUrl"))
+    attributes = with_entities(_pairs(_list(inner, "attributes"), odd), entities)
+    return Resource(attributes, _count_or_none(inner, odd), _text(group, "schemaUrl"))
 
 
-def _scope(inner: Any) -> InstrumentationScope:
+def _scope(inner: Any, odd: list[str]) -> InstrumentationScope:
     scope = _get(inner, "scope") or _get(inner, "instrumentationLibrary")
     return InstrumentationScope(
         _text(scope, "name"),
         _text(scope, "version"),
-        _pairs(_list(scope, "attributes")),
-        _integer(_get(scope, "droppedAttributesCount")),
+        _pairs(_list(scope, "attributes"), odd),
+        _count_or_none(scope, odd),
         _text(inner, "schemaUrl"),
     )
 
 
-def _pairs(items: Sequence[Any]) -> dict[str, AttributeValue]:
-    return {str(_get(one, "key") or ""): _value(_get(one, "value")) for one in items}
+def _count_or_none(item: Any, odd: list[str]) -> int:
+    try:
+        return _whole_number(item, "droppedAttributesCount")
+    except (ValueError, TypeError, OverflowError) as error:
+        odd.append(f"{error}: taken for none")
+        return 0
 
 
-def _value(found: Any) -> AttributeValue:
+def _pairs(items: Sequence[Any], odd: list[str]) -> dict[str, AttributeValue]:
+    """Return attributes; a value that is not what it says is kept as text, and told in `odd`."""
+    found: dict[str, AttributeValue] = {}
+    for one in items:
+        name, given = str(_get(one, "key") or ""), _get(one, "value")
+        try:
+            found[name] = _value(given, odd)
+        except (ValueError, TypeError, OverflowError) as error:
+            odd.append(f"attribute {name[:60]!r} is kept as text: {error}")
+            found[name] = json.dumps(given)
+    return found
+
+
+def _value(found: Any, odd: list[str]) -> AttributeValue:
     if not isinstance(found, Mapping):
         return None
-    for key, read in _VALUES.items():
+    for key, read in _SCALARS.items():
         held = _get(found, key)
         if held is not None:
             return read(held)
-    return None
-
-
-def _double(held: Any) -> float:
-    return float(held)  # "NaN", "Infinity" and "-Infinity" as the JSON mapping of protobuf writes them
+    array = _get(found, "arrayValue")
+    if array is not None:
+        return tuple(_value(one, odd) for one in _list(array, "values"))
+    pairs = _get(found, "kvlistValue")
+    return None if pairs is None else _pairs(_list(pairs, "values"), odd)
 
 
 def _whole(held: Any) -> int | str:
@@ -232,15 +261,21 @@ def _whole(held: Any) -> int | str:
     return number if -_INT64 <= number < _INT64 else str(number)
 
 
-_VALUES: dict[str, Any] = {
+_SCALARS: dict[str, Callable[[Any], AttributeValue]] = {
     "stringValue": str,
     "boolValue": bool,
     "intValue": _whole,
-    "doubleValue": _double,
+    "doubleValue": float,  # "NaN", "Infinity" and "-Infinity" too, as the JSON mapping of protobuf writes them
     "bytesValue": base64.b64decode,
-    "arrayValue": lambda held: tuple(_value(one) for one in _list(held, "values")),
-    "kvlistValue": lambda held: _pairs(_list(held, "values")),
 }
+
+
+def _whole_number(item: Any, key: str, limit: int = 1 << 32) -> int:
+    """Return a number that is never less than nothing, and less than `limit`. Raises ValueError, TypeError."""
+    number = _integer(_get(item, key))
+    if not 0 <= number < limit:
+        raise ValueError(f"{key} {str(_get(item, key))[:40]} is out of range")
+    return number
 
 
 def _text(item: Any, key: str) -> str:

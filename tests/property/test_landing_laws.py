@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,16 +14,19 @@ from hypothesis import strategies as st
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 
 from otel_agent_replay import semconv
+from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.export.otlp_files import write_spans
 from otel_agent_replay.export.sent_runs import runs_to_send, spans_to_send
 from otel_agent_replay.imports.files import read_spans
 from otel_agent_replay.imports.landing import land
 from otel_agent_replay.imports.trace_structure import content_of, structure_of
 from otel_agent_replay.lake.catalog import Lake
-from otel_agent_replay.model import AnomalyCode, InstrumentationScope, Resource, Span, SpanEvent, SpanLink
+from otel_agent_replay.model import Anomaly, AnomalyCode, InstrumentationScope, Resource, Span, SpanEvent, SpanLink
 from otel_agent_replay.otlp.facts import with_facts, without_facts
+from otel_agent_replay.otlp.json_messages import document_of
+from otel_agent_replay.otlp.json_spans import spans_of_document
 from otel_agent_replay.otlp.spans import resource_spans_of, spans_of
-from tests.property.strategies import texts
+from tests.property.strategies import json_values, texts
 
 counts = st.integers(0, 2**32 - 1)
 times = st.sampled_from([0, 1_764_400_000_000_000_000, 1_764_400_000_000_000_001]) | st.integers(0, 2**64 - 1)
@@ -172,6 +178,46 @@ def test_parts_that_land_one_after_the_other_are_one_run(members: list[Span], da
         found = out_of(lake)
         assert sorted(map(content_of, found)) == kept(members)
         assert len(Lake(lake).runs()) == len({span.trace_id for span in members})
+
+
+@settings(deadline=None)
+@given(
+    st.binary(max_size=300), st.sampled_from([b"", b"{", b'{"resourceSpans": [', b"\n", b"\x0a", b"\x1f\x8b\x08\x00"])
+)
+def test_no_bytes_break_the_reader(data: bytes, head: bytes) -> None:
+    """Whatever is in a file, it is read as spans or refused as damaged; it neither crashes nor hangs."""
+    with TemporaryDirectory() as folder:
+        Path(folder, "f").write_bytes(head + data)
+        with suppress(DamagedRecording):
+            read_spans(Path(folder, "f"))
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(plain_spans, min_size=1, max_size=4), st.data())
+def test_a_span_of_any_json_is_read_or_left_out(members: list[Span], data: st.DataObject) -> None:
+    """Any member of OTLP JSON replaced by any JSON is an anomaly at most: the other spans are there."""
+    document = json.loads(json.dumps(document_of([replace(one, **FULL) for one in members])))
+    target = data.draw(st.sampled_from([one for one in _objects(document["resourceSpans"][0]) if one]))
+    target[data.draw(st.sampled_from(sorted(target)))] = data.draw(json_values(max_leaves=4))
+    found = list(spans_of_document(document))
+    assert all(isinstance(one, (Span, Anomaly)) for one in found)
+    with TemporaryDirectory() as folder:
+        land(Path(folder), [one for one in found if isinstance(one, Span)], source="test")
+
+
+FULL = {
+    "resource": Resource({"service.name": "x", "n": 7, "b": b"1"}, 3, "u"),
+    "scope": InstrumentationScope("l", "1", {"m": 1.5}, 2, "u"),
+    "events": (SpanEvent(1, "e", {"k": ("v",)}, 1),),
+    "links": (SpanLink(bytes([7] * 16), bytes([1] * 8), "s", {"k": {"a": None}}, 1, 1),),
+    "status_message": "no",
+}
+
+
+def _objects(value: object) -> list[dict]:
+    """Every JSON object in a value, itself too."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return ([value] if isinstance(value, dict) else []) + [one for item in inner for one in _objects(item)]
 
 
 @given(st.lists(plain_spans, min_size=1, max_size=12))
