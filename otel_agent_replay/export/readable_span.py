@@ -10,10 +10,10 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope as SdkSc
 from opentelemetry.trace import SpanContext
 from opentelemetry.trace.span import TraceState
 
-from otel_agent_replay.payload.span_redaction import redacted
 from otel_agent_replay.model import InstrumentationScope, Resource, Span, SpanEvent, SpanLink
 from otel_agent_replay.otlp.spans import resource_spans_of, resource_to_otlp
 from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.payload.span_redaction import redacted
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
 _HAS_IS_REMOTE = 0x100  # OTLP SpanFlags: whether the next bit says anything
