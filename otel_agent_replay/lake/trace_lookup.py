@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ def imported_runs(
     found: dict[bytes, bytes] = {}
     first = None if first_ms is None else max(first_ms - APART_MS, 0)
     last = None if last_ms is None else last_ms + APART_MS
-    for file in all_files(lake, SPANS, first_ms=first, last_ms=last):
+    without_time = all_files(lake, SPANS, first_ms=0, last_ms=0) if first else ()  # what came before without a time
+    for file in chain(without_time, all_files(lake, SPANS, first_ms=first, last_ms=last)):
         roots = _imported_in(file, file.path.stat().st_ino)
         if len(roots):
             chosen = roots.filter(pc.is_in(roots.column("trace_id"), value_set=wanted))
