@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from otel_agent_replay.cli.garbage import without_collection
 from otel_agent_replay.cli.judge_option import judge_option
 from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_option
 from otel_agent_replay.cli.output import emit_json
@@ -66,6 +67,7 @@ Example:
 @judge_option
 @json_option
 @verbose_option
+@without_collection()
 def diff(
     lake: Path,
     run_a: str,
