@@ -91,13 +91,13 @@ class ForeignNodes:
         self._seen[above, kind.value, name] = number + 1
         path = self._paths[index] = (*above, f"{kind}:{name}#{number}")
         if kind is Kind.MODEL and facts.request is None:
-            facts = replace(facts, request=bare_request(facts.all(item.span.attributes)), protocol=NAME)
+            facts = replace(facts, request=bare_request(facts.all()), protocol=NAME)
         node = _node(item, replace(facts, kind=kind, name=name), path, run_id, self._steps.get(index))
         return RecordedSpan(with_facts(item.span, self._said(index, facts)), self._keep(node))
 
     def _said(self, index: int, facts: SpanFacts) -> Mapping[str, AttributeValue]:
         """The facts that go onto the span: those that it does not say itself, and how it was understood."""
-        told = facts.all({}).items()
+        told = facts.all().items()
         found = {key: value for key, value in told if facts.kind is not Kind.SCOPE or key in _OF_SCOPES}
         if facts.dialect:
             found[semconv.IMPORT_DIALECT] = facts.dialect

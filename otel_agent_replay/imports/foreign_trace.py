@@ -105,7 +105,7 @@ def imported_run_id(trace_id: bytes, started_ns: int) -> bytes:
 
 def _run(structure: Structure, nodes: ForeignNodes, run_id: bytes) -> Run:
     root = structure.spans[structure.root].span
-    name = nodes.facts[structure.root].all(root.attributes).get(semconv.AGENT_NAME) or root.name
+    name = nodes.facts[structure.root].all().get(semconv.AGENT_NAME) or root.name
     service = root.resource.attributes.get(semconv.SERVICE_NAME, "")
     error = root.status_code == 2
     known = (item.span.start_ns for item in structure.spans if item.span.start_ns)

@@ -35,7 +35,7 @@ PATTERNS = (
 )
 TRACES = sorted(path for pattern in PATTERNS for path in DATA.glob(pattern))
 REFUSED = {
-    "jaeger/trace_empty.json": "in no format",
+    "jaeger/trace_empty.json": "is empty",
     "jaeger/trace_invalid_json.json": "in no format",
     "jaeger/trace_scan_error.json": "in no format",
     "jaeger/trace_wrong_format.json": "in no format",

@@ -30,6 +30,7 @@ class Dialect:
     where those tell nothing, the first sign of `kinds_by_sign` that is there decides. A span whose value is among
     `wrappers` stands around the calls below it: it is one itself only where there is none.
 
+    A scope with one tool's message at `tool_message` is that tool: some frameworks' tools are known by nothing else.
     `request` and `response` may hold a provider's own JSON. The answer is `messages_out`, or is put together from
     `answer_text`, `answer_calls` and `answer_reasoning`. `facts` maps an attribute of ours to its sources.
     """
@@ -56,6 +57,7 @@ class Dialect:
     tool_call_id: Sources = ()
     tool_arguments: Sources = ()
     tool_result: Sources = ()
+    tool_message: Sources = ()
     query: Sources = ()
     documents: Sources = ()
     facts: Mapping[str, Sources] = field(default_factory=dict)

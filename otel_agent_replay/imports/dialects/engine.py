@@ -48,6 +48,7 @@ _HEADS: Final = frozenset(
 )
 _SCOPES: Final = tuple(scope for dialect in DIALECTS for scope in dialect.scopes)
 _SPAN_NAMES: Final = tuple(name for dialect in DIALECTS for name in dialect.span_names)
+_TOOL_MESSAGES: Final = ("tool", "ToolMessage")
 _PENDING: Final = "pending_span"  # Logfire writes a span down when it begins, under an id of its own
 
 
@@ -109,7 +110,11 @@ def _facts_of(span: Span) -> SpanFacts:
     if kind is Kind.MODEL:
         return _model(common, model_call(reading, spoken, facts), facts, span, told)
     if kind is Kind.SCOPE:
-        return _scope(common, reading, spoken, facts)
+        answer = _tool_message(reading, spoken)
+        if answer is None:
+            return _scope(common, reading, spoken, facts)
+        common = replace(common, kind=Kind.TOOL, side_effect=_EFFECTS[Kind.TOOL])
+        return _with_message(_tool(common, reading, spoken, facts), answer)
     return _tool(common, reading, spoken, facts)
 
 
@@ -253,6 +258,25 @@ def _tool(
         media_type=MediaType.VALUE.value,
         asked=kept,
     )
+
+
+def _tool_message(reading: Reading, spoken: Sequence[Dialect]) -> Mapping[str, Any] | None:
+    """Return the message of a tool that a scope came to; None where it came to something else."""
+    for value in _values(reading, spoken, "tool_message"):
+        message = json_value(value)
+        if isinstance(message, dict) and isinstance(message.get("kwargs"), dict):  # as LangChain serializes it
+            message = {"type": str((message.get("id") or [""])[-1]), **message["kwargs"]}
+        if isinstance(message, dict) and message.get("type") in _TOOL_MESSAGES and message.get("tool_call_id"):
+            return message
+    return None
+
+
+def _with_message(facts: SpanFacts, message: Mapping[str, Any]) -> SpanFacts:
+    """Return a tool with what its message tells: the call's id, the name, the result."""
+    name = text_value(message.get("name")) or facts.name
+    kept = {**facts.asked, semconv.TOOL_NAME: name, semconv.TOOL_CALL_ID: text_value(message["tool_call_id"])}
+    result = encode(json_value(message.get("content"))).data
+    return replace(facts, name=name, asked=kept, result=result)
 
 
 def _values(reading: Reading, spoken: Sequence[Dialect], *names: str) -> Iterator[Any]:

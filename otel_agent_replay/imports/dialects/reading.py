@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
 from otel_agent_replay.imports.dialects.dialect import Dialect, Sources
+from otel_agent_replay.imports.dialects.plain_values import plain
 from otel_agent_replay.imports.dialects.span_events import EventMessages, messages_of_events
 from otel_agent_replay.model import Span
 from otel_agent_replay.protocols.json_text import parse
@@ -161,14 +161,3 @@ def _lists(value: Any) -> Any:
     if value and all(key.isascii() and key.isdigit() and len(key) <= _DIGITS for key in value):
         return [_lists(value[key]) for key in sorted(value, key=int)]
     return {key: _lists(item) for key, item in value.items()}
-
-
-def plain(value: Any) -> Any:
-    """Return an attribute's value as JSON has it: bytes in hexadecimal, what is no number as nothing."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value.hex() if isinstance(value, bytes) else value

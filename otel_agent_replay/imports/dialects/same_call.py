@@ -74,7 +74,7 @@ class _Groups:
         self._leader[other] = one
 
     def _facts(self, index: int) -> Mapping[str, object]:
-        return self._items[index].facts.all(self._items[index].span.attributes)
+        return self._items[index].facts.all()
 
     # --- a stream's end is a span of its own (Logfire) ---
 
@@ -221,7 +221,7 @@ def as_told_again(facts: SpanFacts) -> SpanFacts:
 
 def _rank(item: Told) -> tuple[int, bool, bool, bool]:
     facts = item.facts
-    told = facts.all(item.span.attributes)
+    told = facts.all()
     return _RANKS[facts.fidelity], facts.result is not None, facts.request is not None, _USAGE[1] in told
 
 

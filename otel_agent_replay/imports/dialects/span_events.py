@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from otel_agent_replay.imports.dialects.plain_values import plain
 from otel_agent_replay.model import AttributeValue, Span, SpanEvent
 from otel_agent_replay.protocols.json_text import as_objects, parse
 
@@ -64,7 +65,7 @@ def _events(span: Span) -> Iterable[tuple[str, dict[str, Any]]]:
         listed = span.attributes.get(key)
         if listed is None:
             continue
-        for item in as_objects(parse(listed) if isinstance(listed, str) else _plain(listed)):
+        for item in as_objects(parse(listed) if isinstance(listed, str) else plain(listed)):
             name = item.get("event.name")
             if isinstance(name, str):
                 yield name, {key: value for key, value in item.items() if key not in _NAME_KEYS}
@@ -86,14 +87,7 @@ def _read(value: Any) -> Any:
     if isinstance(value, str) and value[:1] in ("{", "["):
         found = parse(value)
         return value if found is None else found
-    return _plain(value)
-
-
-def _plain(value: Any) -> Any:
-    """Attribute values as JSON has them."""
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+    return plain(value)
 
 
 @dataclass(frozen=True, slots=True)

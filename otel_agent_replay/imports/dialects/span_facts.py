@@ -14,8 +14,8 @@ class SpanFacts:
 
     `request` and `result` are payload bytes: of a model call a request and answer of `protocol` (a provider's, as the
     source had them, or `otel.messages`), else typed JSON; None where the source kept none. `asked` and `answered` are
-    facts by our attribute keys that the span's own attributes lack. `wraps` marks a call that only stands around
-    those below it. `ends_call_of` is the start of a call whose end the source writes as a span of its own.
+    facts by our attribute keys, in their types, whether or not the span has them so itself. `wraps` marks a call that
+    only stands around those below it.
     """
 
     kind: Kind | None = None
@@ -33,9 +33,9 @@ class SpanFacts:
     subject: str = ""
     wraps: bool = False
 
-    def all(self, attributes: Mapping[str, AttributeValue]) -> Mapping[str, AttributeValue]:
-        """Return the facts together with the span's own `attributes`, which come first."""
-        return {**self.answered, **self.asked, **attributes}
+    def all(self) -> Mapping[str, AttributeValue]:
+        """Return all facts."""
+        return {**self.answered, **self.asked}
 
 
 NOTHING = SpanFacts()

@@ -320,7 +320,7 @@ def test_a_model_call_says_the_same_in_every_dialect(dialect):
     )  # fmt: skip
     given, made = messages_of(found)
     assert ([told(one) for one in given], [told(one) for one in made]) == SAID
-    said = found.all({})
+    said = found.all()
     assert said[semconv.REQUEST_MODEL] == "gpt-4o"
     assert (said[semconv.USAGE_INPUT_TOKENS], said[semconv.USAGE_OUTPUT_TOKENS]) == (20, 7)
     assert said[semconv.COST_USD] > 0
@@ -450,6 +450,32 @@ def test_a_chain_keeps_what_went_in_and_came_out():
     """Input and output of a scope that are no messages are kept as they are."""
     found = facts({"openinference.span.kind": "CHAIN", "input.value": '{"order": 7}', "output.value": "done"})
     assert (found.request, found.result, found.kind) == (b'{"order":7}', b'"done"', Kind.SCOPE)
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"type": "tool", "name": "weather", "tool_call_id": "call_1", "content": '{"degrees": 7}'},
+        {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["langchain_core", "messages", "ToolMessage"],
+            "kwargs": {"name": "weather", "tool_call_id": "call_1", "content": '{"degrees": 7}'},
+        },
+    ],
+)
+def test_a_scope_that_comes_to_a_tools_message_is_that_tool(output):
+    """LangGraph's tools are spans like any other in older Langfuse exports, but for the message that they come to."""
+    attributes = {
+        "langfuse.observation.type": "span",
+        "langfuse.observation.input": '{"city": "Oslo"}',
+        "langfuse.observation.output": json.dumps(output),
+    }
+    found = facts(attributes, name="a node")
+    assert (found.kind, found.name, found.asked[semconv.TOOL_CALL_ID]) == (Kind.TOOL, "weather", "call_1")
+    assert (found.request, found.result) == (b'{"city":"Oslo"}', b'{"degrees":7}')
+    listed = {**attributes, "langfuse.observation.output": json.dumps({"messages": [output]})}
+    assert facts(listed).kind is Kind.SCOPE
 
 
 def test_values_too_deep_to_look_at_are_no_error():

@@ -35,8 +35,9 @@ LANGFUSE: Final = Dialect(
     messages_in=_INPUT,
     messages_out=_OUTPUT,
     tool_name=("@name",),
-    tool_arguments=_INPUT,
+    tool_arguments=("langfuse.observation.metadata.inputs", *_INPUT),
     tool_result=_OUTPUT,
+    tool_message=_OUTPUT,
     query=_INPUT,
     documents=_OUTPUT,
     facts={
@@ -60,6 +61,6 @@ LANGFUSE: Final = Dialect(
         semconv.REQUEST_SEED: (_PARAMETERS + "seed",),
         semconv.COST_USD: ("langfuse.observation.cost_details::total",),
     },
-    thread=("session.id", "langfuse.session.id"),
+    thread=("session.id", "langfuse.session.id", "langfuse.observation.metadata.thread_id"),
     subject=("user.id", "langfuse.user.id"),
 )
