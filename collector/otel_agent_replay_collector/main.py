@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import resource
 import signal
 import threading
 from collections.abc import Mapping
@@ -13,6 +14,23 @@ from typing import Any
 from otel_agent_replay_collector.options import CollectorOptions
 from otel_agent_replay_collector.sealer_process import SealerProcess
 from otel_agent_replay_collector.service import Receiver
+
+_log = logging.getLogger("otel_agent_replay.collector")
+
+_OTHER_FILES = 256
+
+
+def _allow_connections(count: int) -> None:
+    """Have as many files open as connections may be, as far as this process is allowed to."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + _OTHER_FILES
+    allowed = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if allowed > soft:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < wanted:
+        _log.warning(
+            "only %d files may be open, fewer than max_connections (%d) and what else there is", allowed, count
+        )
 
 
 def serve(options: CollectorOptions, given: Mapping[str, Any], file: Path | None, *, as_json: bool) -> int:
@@ -24,6 +42,7 @@ def serve(options: CollectorOptions, given: Mapping[str, Any], file: Path | None
     end = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: end.set())
+    _allow_connections(options.max_connections)
     receiver = Receiver(options)
     receiver.start()
     sealer = SealerProcess(options, given, file) if options.seal else None

@@ -30,11 +30,18 @@ def _options(command: _Command) -> _Command:
 
     for name, (_, meaning, default) in reversed(CollectorOptions.options().items()):
         if name not in _NOT_ON_THE_LINE:
-            shown = {True: "on", False: "off", None: ""}.get(default, default)
-            shown = ",".join(default) if isinstance(default, tuple) else shown
-            told = f"{meaning[0].upper()}{meaning[1:]}." + (f"  [default: {shown}]" if shown != "" else "")
+            shown = _shown(default)
+            told = f"{meaning[0].upper()}{meaning[1:]}." + (f"  [default: {shown}]" if shown else "")
             command = click.option("--" + name.replace("_", "-"), name, metavar="VALUE", help=told)(command)
     return command
+
+
+def _shown(default: object) -> str:
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    if isinstance(default, tuple):
+        return ",".join(default)
+    return "" if default is None else f"{default:g}" if isinstance(default, float) else str(default)
 
 
 @click.command(epilog=_EPILOG)
