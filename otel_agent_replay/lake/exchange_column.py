@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from otel_agent_replay.model import Call, Outcome
+from otel_agent_replay.model import Call, Outcome, digest_of
 from otel_agent_replay.wire.convert import (
     CallBeside,
     OutcomeBeside,
@@ -26,15 +27,29 @@ def whole_exchange(call: Call | None, outcome: Outcome | None) -> Exchange:
     return message
 
 
-def store_exchange(call: Call | None, outcome: Outcome | None) -> bytes | None:
-    """Return the column's value; None when nothing is left to say."""
+class StoredExchange(NamedTuple):
+    """An exchange as the lake has it: the column's value, None when nothing is left to say, and the whole's SHA-256."""
+
+    column: bytes | None
+    digest: bytes
+
+
+def store_exchange(call: Call | None, outcome: Outcome | None) -> StoredExchange:
+    """Return what the lake has of an exchange."""
     message = whole_exchange(call, outcome)
+    digest = digest_of_exchange(message)
     message.ClearField("idempotency_key")  # each has a column of its own
     message.ClearField("request_media_type")
     message.ClearField("request_size")
     message.ClearField("result_media_type")
     message.ClearField("result_size")
-    return message.SerializeToString(deterministic=True) or None
+    return StoredExchange(message.SerializeToString(deterministic=True) or None, digest)
+
+
+def digest_of_exchange(message: Exchange) -> bytes:
+    """Return the SHA-256 of an exchange with every field set, empty where it says nothing."""
+    data = message.SerializeToString(deterministic=True)
+    return digest_of(data) if data else b""
 
 
 Beside = tuple[CallBeside, OutcomeBeside]

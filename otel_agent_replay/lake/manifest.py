@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from otel_agent_replay.lake.exchange_column import whole_exchange
+from collections.abc import Sequence
+
+from otel_agent_replay.lake.exchange_column import digest_of_exchange, whole_exchange
 from otel_agent_replay.lake.path_column import store_path
 from otel_agent_replay.model import Kind, Node, RecordedRun, digest_of
 from otel_agent_replay.wire.convert import read_to_wire, versions_to_wire
@@ -11,11 +13,15 @@ from otel_agent_replay.wire.v1.journal_pb2 import Reads
 from otel_agent_replay.wire.v1.manifest_pb2 import Manifest, ManifestEntry
 
 
-def manifest_of(recorded: RecordedRun) -> tuple[Manifest, bytes]:
-    """Return the manifest of a run and its SHA-256. The same run gives the same bytes before and after storage."""
+def manifest_of(recorded: RecordedRun, exchanges: Sequence[bytes] = ()) -> tuple[Manifest, bytes]:
+    """Return the manifest of a run and its SHA-256. The same run gives the same bytes before and after storage.
+
+    `exchanges` are the digests of the nodes' exchanges, in the order of the nodes, where they are known already.
+    """
     run = recorded.run
-    nodes = sorted(recorded.nodes, key=lambda node: node.sequence)
-    root = next((node for node in nodes if node.kind is Kind.RUN), None)
+    digests = exchanges or [digest_of_exchange(whole_exchange(node.call, node.outcome)) for node in recorded.nodes]
+    nodes = sorted(zip(recorded.nodes, digests, strict=True), key=lambda pair: pair[0].sequence)
+    root = next((node for node, _ in nodes if node.kind is Kind.RUN), None)
     manifest = Manifest(
         format_version=run.format_version,
         run_id=run.run_id,
@@ -25,7 +31,7 @@ def manifest_of(recorded: RecordedRun) -> tuple[Manifest, bytes]:
         output_digest=_result_digest(root) if root is not None else b"",
         status=str(run.status),
         versions=sorted(f"{version.name}={version.value}" for version in versions_to_wire(run.versions)),
-        entries=[_entry(node) for node in nodes],
+        entries=[_entry(node, digest) for node, digest in nodes],
         attempt=run.attempt if run.attempt > 1 else 0,
         origin_run_id=run.origin_run_id if run.fork_step else b"",
         fork_step=run.fork_step,
@@ -38,8 +44,7 @@ def entry_checks(manifest: Manifest) -> list[bytes]:
     return [digest_of(entry.SerializeToString(deterministic=True))[:4] for entry in manifest.entries]
 
 
-def _entry(node: Node) -> ManifestEntry:
-    exchange = whole_exchange(node.call, node.outcome).SerializeToString(deterministic=True)
+def _entry(node: Node, exchange_digest: bytes) -> ManifestEntry:
     reads = Reads(reads=[read_to_wire(read) for read in node.reads]).SerializeToString(deterministic=True)
     return ManifestEntry(
         step=node.step or 0,
@@ -48,7 +53,7 @@ def _entry(node: Node) -> ManifestEntry:
         side_effect=str(node.side_effect),
         request_digest=node.call.request.digest if node.call is not None else b"",
         result_digest=_result_digest(node),
-        exchange_digest=digest_of(exchange) if exchange else b"",
+        exchange_digest=exchange_digest,
         reads_digest=digest_of(reads) if reads else b"",
         status=str(node.outcome.status) if node.outcome is not None else "",
         sequence=node.sequence,

@@ -9,7 +9,7 @@ from typing import Any
 from otel_agent_replay.lake.arrays import Lists, list_array, struct_array
 from otel_agent_replay.lake.attributes import load_nested, store_nested
 from otel_agent_replay.lake.columns import Columns, Same, bounds, made, places_where
-from otel_agent_replay.lake.exchange_column import Beside, load_exchanges, store_exchange
+from otel_agent_replay.lake.exchange_column import Beside, load_exchanges
 from otel_agent_replay.lake.path_column import join_path, load_path
 from otel_agent_replay.lake.schema import BESIDE_ATTRIBUTE, READ
 from otel_agent_replay.model import (
@@ -37,7 +37,9 @@ _READ_FIELD_OF: dict[type[Any], str] = {int: "integer", float: "number", str: "t
 
 
 def store_node_columns(nodes: Sequence[Node], spans: Sequence[Span]) -> tuple[Lists, dict[str, Any]]:
-    """Return the plain columns of nodes and the arrays of the others; `spans` are the spans of the same nodes.
+    """Return the plain columns of nodes, but for their exchanges, and the arrays of the others.
+
+    `spans` are the spans of the same nodes.
 
     Raises ValueError for a call that is not its node's.
     """
@@ -54,7 +56,6 @@ def store_node_columns(nodes: Sequence[Node], spans: Sequence[Span]) -> tuple[Li
     lists["strand"] = [node.strand or None for node in nodes]
     lists["origin_step"] = [node.origin_step for node in nodes]
     lists["key_id"] = [node.key_id or None for node in nodes]
-    lists["exchange"] = [store_exchange(node.call, node.outcome) for node in nodes]
     calls, outcomes = [node.call for node in nodes], [node.outcome for node in nodes]
     lists["round_trips"] = list(map(_round_trips, calls, outcomes))
     _store_calls(nodes, lists)

@@ -166,7 +166,9 @@ class PackWriter:
     def flush(self) -> None:
         """Hand over what is collected as one row group."""
         if self._rows:
-            self._write(pa.Table.from_pylist(self._rows, PAYLOADS))
+            columns = [[row.get(field.name) for row in self._rows] for field in PAYLOADS]
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, PAYLOADS, strict=True)]
+            self._write(pa.Table.from_arrays(arrays, schema=PAYLOADS))
             self._rows, self._bytes = [], 0
 
 

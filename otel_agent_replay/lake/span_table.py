@@ -23,7 +23,7 @@ class SpanRow(NamedTuple):
     """A span to store, and what lies around it.
 
     `position` is its place in the attempt, `facts` the `run` struct of a root row, `numbers` those of the payloads of
-    its run in the pack beside, by digest, `check` the short check of its node.
+    its run in the pack beside, by digest, `check` the short check of its node, `exchange` its column.
     """
 
     span: Span
@@ -35,6 +35,7 @@ class SpanRow(NamedTuple):
     pack: int = 0
     numbers: Mapping[bytes, int] = {}
     check: bytes | None = None
+    exchange: bytes | None = None
 
 
 def store_spans(rows: Sequence[SpanRow]) -> pa.Table:
@@ -81,6 +82,7 @@ def _store_nodes(rows: Sequence[SpanRow], nodes: Mapping[int, Node], lists: List
         for row, request, result in zip(members, of_nodes["request_payload"], of_nodes["result_payload"], strict=True)
     ]
     of_nodes["entry_check"] = [row.check for row in members]
+    of_nodes["exchange"] = [row.exchange for row in members]
     if len(nodes) == len(rows):
         lists.update(of_nodes)
         arrays.update(nested)

@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from otel_agent_replay import semconv
+from otel_agent_replay.lake.exchange_column import StoredExchange, store_exchange
 from otel_agent_replay.lake.layout import LOSSES, PAYLOADS, SPANS, Partition, file_name
 from otel_agent_replay.lake.loss_rows import store_loss
 from otel_agent_replay.lake.manifest import entry_checks, manifest_of
@@ -120,6 +121,11 @@ class _PackFiles:
     def _add(self, recorded: RecordedRun) -> None:
         run = recorded.run
         numbers = self._bodies.add_run(_bodies(recorded)) | self._bodies.add_states(_states(recorded))
+        exchanges = {
+            place: store_exchange(item.node.call, item.node.outcome)
+            for place, item in enumerate(recorded.spans)
+            if item.node is not None
+        }
         roots: set[int] = set()
         facts: dict[str, Any] | None = None
         checks: dict[int, bytes] = {}
@@ -127,12 +133,15 @@ class _PackFiles:
             roots = {place for place, span in enumerate(recorded.spans) if span.span.span_id == run.root_span_id}
             if not roots:
                 raise ValueError(f"run {run.run_id.hex()} has no root span among its {len(recorded.spans)} spans")
-            facts, checks = _facts_and_checks(recorded, recorded.spans[min(roots)].span)
+            facts, checks = _facts_and_checks(recorded, recorded.spans[min(roots)].span, exchanges)
         first = min(roots, default=-1)
         for place, item in enumerate(recorded.spans):
             is_root = place in roots
             of_run = facts if place == first else None
-            row = SpanRow(item.span, item.node, run, place, is_root, of_run, self._pack, numbers, checks.get(place))
+            exchange = exchanges[place].column if place in exchanges else None
+            row = SpanRow(
+                item.span, item.node, run, place, is_root, of_run, self._pack, numbers, checks.get(place), exchange
+            )
             (self._roots if is_root and self._roots_apart else self._rows).append(row)
         self._flush(self._rows, ROW_GROUP_ROWS)
 
@@ -144,9 +153,11 @@ class _PackFiles:
         del rows[:done]
 
 
-def _facts_and_checks(recorded: RecordedRun, root: Span) -> tuple[dict[str, Any], dict[int, bytes]]:
+def _facts_and_checks(
+    recorded: RecordedRun, root: Span, exchanges: Mapping[int, StoredExchange]
+) -> tuple[dict[str, Any], dict[int, bytes]]:
     """Return the `run` struct of an attempt, and the check of each of its nodes by its place among the spans."""
-    manifest, digest = manifest_of(recorded)
+    manifest, digest = manifest_of(recorded, [exchange.digest for exchange in exchanges.values()])
     facts = store_run(recorded.run, root) | run_totals(recorded) | {"manifest_digest": digest}
     sequences = {place: span.node.sequence for place, span in enumerate(recorded.spans) if span.node is not None}
     return facts, dict(zip(sorted(sequences, key=sequences.__getitem__), entry_checks(manifest), strict=True))

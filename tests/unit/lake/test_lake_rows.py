@@ -8,6 +8,7 @@ from otel_agent_replay import semconv
 from otel_agent_replay.errors import UnsupportedFormat
 from otel_agent_replay.lake.arrays import Lists
 from otel_agent_replay.lake.attributes import store_value
+from otel_agent_replay.lake.exchange_column import store_exchange
 from otel_agent_replay.lake.path_column import store_path
 from otel_agent_replay.lake.promoted import promote
 from otel_agent_replay.lake.schema import file_facts, file_metadata
@@ -71,8 +72,15 @@ def test_spans_read_back_from_their_table():
     recorded = full_run()
     foreign = RecordedSpan(Span(b"t" * 16, b"s" * 8, "GET /", 5, 7, attributes={"http.route": "/", "size": 3}))
     spans = [foreign, *recorded.spans, foreign]
-    rows = [SpanRow(span.span, span.node, recorded.run, position) for position, span in enumerate(spans)]
+    rows = [
+        SpanRow(span.span, span.node, recorded.run, position, exchange=_exchange(span.node))
+        for position, span in enumerate(spans)
+    ]
     assert load_spans(store_spans(rows)) == spans
+
+
+def _exchange(node):
+    return None if node is None else store_exchange(node.call, node.outcome).column
 
 
 def test_a_path_is_readable():
