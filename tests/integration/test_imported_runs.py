@@ -12,6 +12,7 @@ from otel_agent_replay.imports.landing import land
 from otel_agent_replay.lake.views import connect
 from otel_agent_replay.testing.provider import ScriptedProvider
 from tests.support.asked_runs import FakeModel, document, invoke
+from tests.support.foreign_spans import foreign_span
 
 SPANS = Path(__file__).parents[1] / "unit" / "imports" / "spans"
 
@@ -131,6 +132,27 @@ def test_an_imported_call_of_messages_is_not_asked(lake):
     done = invoke(lake, "ask", run_of(lake, "genai"), "--step", 1, "--candidate", candidate)
     assert done.exit_code == 125
     assert "fidelity `messages`" in done.output
+
+
+def test_a_search_shows_its_query_and_documents(tmp_path):
+    """A retriever's span is a row of `retrievals`, its documents with id, text and score."""
+    attributes = {
+        "openinference.span.kind": "RETRIEVER",
+        "input.value": "refund policy",
+        "retrieval.documents.0.document.id": "d-1",
+        "retrieval.documents.0.document.content": "Refunds take 5 days.",
+        "retrieval.documents.0.document.score": 0.9,
+        "session.id": "s-1",
+    }
+    land(tmp_path, [foreign_span(attributes, name="search")], source="here")
+    with connect(tmp_path) as connection:
+        ((name, query, documents),) = connection.execute("SELECT name, query, documents FROM retrievals").fetchall()
+        ((thread, found),) = connection.execute(
+            "SELECT thread_id, payload_documents(pack, result_payload) FROM runs, lake_spans WHERE kind = 'retrieval'"
+        ).fetchall()
+    assert (name, json.loads(query), thread) == ("search", "refund policy", "s-1")
+    assert json.loads(documents) == [{"document": {"id": "d-1", "content": "Refunds take 5 days.", "score": 0.9}}]
+    assert [(one["id"], one["text"]) for one in found] == [("d-1", "Refunds take 5 days.")]
 
 
 def test_an_imported_run_is_shown(lake):

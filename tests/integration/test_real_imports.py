@@ -206,6 +206,8 @@ def test_views_show_imported_runs_like_recorded_ones(lake):
     assert ("getWeather", '{"location":"San Francisco"}', "external") in lake.execute(
         "SELECT name, arguments, side_effect FROM tool_calls"
     ).fetchall()
+    tools = {name for (name,) in lake.execute("SELECT DISTINCT name FROM tool_calls").fetchall()}
+    assert {"Web-Search", "get_weather", "say_hello", "duckduckgo_search", "get_dad_joke_suggestion"} <= tools
     assert ("demo-session", "demo-user") in lake.execute("SELECT thread_id, subject FROM runs").fetchall()
     assert lake.execute("SELECT count(*) FROM model_calls WHERE cost_usd IS NULL").fetchone() == (0,)
     assert dict(lake.execute("SELECT fidelity, count(*) FROM spans WHERE kind = 'model' GROUP BY ALL").fetchall()) == {
