@@ -30,7 +30,13 @@ def explain(a: RecordedRun, b: RecordedRun, comparison: Comparison, *, limit: in
 
 
 def final_answer(comparison: Comparison, walks: Mapping[int, Walk]) -> Walk | None:
-    """Return the walk of the run's own result, None where that does not differ or is where the runs part."""
+    """Return the walk of the run's own result.
+
+    None where that does not differ, is where the runs part, or where one recording does not tell how the run would
+    have ended.
+    """
+    if comparison.departure is None or not comparison.departure.cause.is_comparable:
+        return None
     for number, change in enumerate(comparison.changes):
         if isinstance(change, Changed) and change.a.index == ROOT and number:
             return walks.get(number)

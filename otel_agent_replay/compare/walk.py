@@ -110,4 +110,7 @@ class Walk:
         if self.end is WalkEnd.ONLY_HERE:
             return f"{here}: only {self.side} asked it, and no differing answer brought what it asks with"
         words = f" ({self.detail})" if self.detail else ""
+        if self.at.kind == Kind.RUN.value:
+            made = "the agent's own code made it, or it came from outside"
+            return f"{here}: what is new{words} is in no step's answer: {made}"
         return f"{here}: what is new{words} is in no earlier answer of {self.side}: from outside the recorded steps"

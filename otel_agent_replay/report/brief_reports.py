@@ -85,6 +85,8 @@ def comparison_sections(report: Mapping[str, Any]) -> Iterator[Section]:
 def _way_of_the_end(report: Mapping[str, Any]) -> list[str]:
     """Return the way back from the runs' own results, [] where they do not differ or are where the runs part."""
     changes = _list(report.get("changes"))
+    if _map(report.get("departure")).get("comparable") is False:
+        return []
     for walk in map(_map, _list(report.get("walks"))):
         number = walk.get("change_number")
         change = _map(changes[number]) if isinstance(number, int) and 0 < number < len(changes) else {}

@@ -43,6 +43,7 @@ def judged(diff):
         assert told.exit_code == 125
         assert cause in told.stdout
     assert f"the runs cannot be compared: {cause}" in diff().stdout.replace("\n", " ")
+    assert "Why the final answer differs" not in diff().stdout
     return document
 
 

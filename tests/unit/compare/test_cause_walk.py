@@ -136,6 +136,26 @@ def test_an_id_inside_of_a_text_is_found_as_a_word_of_its_own():
     assert HopBasis.TEXT not in basis("XRF-170", "XRF-290")
 
 
+def test_an_answer_that_no_step_gave_is_the_codes_or_from_outside():
+    """A final answer whose new words no step answered is laid to no step."""
+    a, b = (run(seed=seed).tool("look", {}, 1).build(said) for seed, said in ((1, "sunny"), (2, "cloudy")))
+    (walk,) = explain(a, b, compare(a, b)).values()
+    assert walk.end is WalkEnd.OUTSIDE
+    assert "the agent's own code made it, or it came from outside" in walk.sentences[-1]
+
+
+def test_a_run_that_failed_is_led_back_to_the_step_that_failed():
+    """A run's failure is what a tool failed with."""
+
+    def build(seed, error):
+        builder = run(seed=seed).tool("charge", {"sum": 5}, **({"error": error} if error else {"result": "paid"}))
+        return builder.build(None if error else "ok", error=error)
+
+    a, b = build(1, None), build(2, TimeoutError("the bank did not answer"))
+    walk = list(explain(a, b, compare(a, b)).values())[-1]
+    assert (walk.start.kind, walk.at.name, walk.end) == ("run", "charge", WalkEnd.ANSWER)
+
+
 def test_an_added_step_is_led_back_to_the_answer_that_asked_for_it():
     """A tool call that only B makes comes from the model's answer that asks for it, and that from the search."""
 
