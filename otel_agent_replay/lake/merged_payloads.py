@@ -124,7 +124,7 @@ class _Moved:
         self._news.insert(place, new)
 
     def last_new(self, old: int) -> int | None:
-        """Return where the row before `old` lies; None where it was not moved."""
+        """Return where the row before `old`, which is missing, lies; None where that one is missing too."""
         place = bisect_left(self._firsts, old) - 1
         if place < 0 or self._ends[place] != old:
             return None
