@@ -267,31 +267,42 @@ def seal_requests(lake: Path, *, all_of_them: bool) -> SealedRequests | None:
 
 
 def run(options: CollectorOptions) -> None:
-    """Seal until standard input ends: whoever started this process holds its other side."""
+    """Seal until standard input ends: whoever started this process holds its other side.
+
+    Waits while another sealer is at work, like that of a receiver that was just killed.
+    """
     requests_folder(options.folder).mkdir(parents=True, exist_ok=True)
     _look_for_circles_seldom()
-    with sealer_lock(options.folder) as held:
-        if not held:
-            _log.error("another sealer is at work in %s", options.folder)
-            sys.exit(1)
-        sealer = RequestSealer(options)
+    told = False
+    while True:
+        with sealer_lock(options.folder) as held:
+            if held:
+                _seal_on(RequestSealer(options))
+                return
+        if not told:
+            _log.info("another sealer is at work in %s; this one waits", options.folder)
+            told = True
+        if _told_to_end(_PAUSE_S):
+            return
+
+
+def _seal_on(sealer: RequestSealer) -> None:
+    def may_go_on() -> bool:
+        with contextlib.suppress(OSError):
+            sealer.write_status()
+        return not _told_to_end(0)
+
+    pause = _PAUSE_S
+    while not _told_to_end(pause):
         pause = _PAUSE_S
-
-        def may_go_on() -> bool:
-            with contextlib.suppress(OSError):
-                sealer.write_status()
-            return not _told_to_end(0)
-
-        while not _told_to_end(pause):
-            pause = _PAUSE_S
-            try:
-                sealer.seal(may_go_on=may_go_on)
-            except _NOT_NOW as error:
-                sealer.done.failures += 1
-                _log.error("what was received cannot be sealed now, and waits on disk: %s", error)
-                pause = _PAUSE_S * 10
-            with contextlib.suppress(OSError):
-                sealer.write_status()
+        try:
+            sealer.seal(may_go_on=may_go_on)
+        except _NOT_NOW as error:
+            sealer.done.failures += 1
+            _log.error("what was received cannot be sealed now, and waits on disk: %s", error)
+            pause = _PAUSE_S * 10
+        with contextlib.suppress(OSError):
+            sealer.write_status()
 
 
 def _look_for_circles_seldom() -> None:
