@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from otel_agent_replay.model import (
@@ -36,7 +36,7 @@ _INT32, _INT64, _UINT64 = 1 << 31, 1 << 63, 1 << 64
 
 def is_trace_document(document: Any) -> bool:
     """Whether a parsed JSON document is OTLP's of spans."""
-    return isinstance(document, Mapping) and isinstance(_get(document, "resourceSpans"), list)
+    return isinstance(document, dict) and isinstance(_get(document, "resourceSpans"), list)
 
 
 def spans_of_document(document: Any, *, broken_text: bool = True) -> Iterator[Span | Anomaly]:
@@ -65,20 +65,23 @@ def spans_of_document(document: Any, *, broken_text: bool = True) -> Iterator[Sp
             yield Anomaly(AnomalyCode.UNREADABLE, f"who emitted spans: {'; '.join(odd[:5])}")
 
 
+class _SnakeNames(dict[str, str]):
+    """The snake_case of camelCase names, made once each."""
+
+    def __missing__(self, key: str) -> str:
+        made = self[key] = _CAPITAL.sub(lambda found: "_" + found[0].lower(), key)
+        return made
+
+
+_SNAKE = _SnakeNames()
+
+
 def _get(document: Any, key: str) -> Any:
     """Return a member by its camelCase name, or by the snake_case of it."""
-    if not isinstance(document, Mapping):
+    if not isinstance(document, dict):  # what JSON gives, and quicker to tell than any mapping
         return None
-    if key in document:
-        return document[key]
-    return document.get(_SNAKE.get(key) or _snake(key))
-
-
-_SNAKE: dict[str, str] = {}
-
-
-def _snake(key: str) -> str:
-    return _SNAKE.setdefault(key, _CAPITAL.sub(lambda found: "_" + found[0].lower(), key))
+    found = document.get(key)
+    return document.get(_SNAKE[key]) if found is None and key not in document else found
 
 
 def _list(document: Any, key: str) -> Sequence[Any]:
@@ -243,7 +246,7 @@ def _pairs(items: Sequence[Any], odd: list[str]) -> dict[str, AttributeValue]:
 
 
 def _value(found: Any, odd: list[str]) -> AttributeValue:
-    if not isinstance(found, Mapping):
+    if not isinstance(found, dict):
         return None
     for key, read in _SCALARS.items():
         held = _get(found, key)
