@@ -23,7 +23,8 @@ def _answers(case: dict) -> list[str]:
 
 
 NAMES = sorted(path.name for path in CASES.iterdir() if path.is_dir())
-ASKED = [(name, file) for name in NAMES for file in _answers(_case(name)) if _case(name)["kind"] != "import"]
+READ = ("protocol", "exchange")
+ASKED = [(name, file) for name in NAMES for file in _answers(_case(name)) if _case(name)["kind"] in READ]
 
 
 def protocol(*arguments: object) -> tuple[int, list[dict]]:
