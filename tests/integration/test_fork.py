@@ -413,7 +413,9 @@ def test_a_plan_that_cannot_be_says_why(runtime, world, at, options, said):
         PreparedFork(origin, ForkPlan.from_arguments(at, **options, read=str))
 
 
-@pytest.mark.parametrize("isolated", [False, True], ids=["in process", "isolated"])
+@pytest.mark.parametrize(
+    "isolated", [pytest.param(False, id="in process"), pytest.param(True, id="isolated", marks=pytest.mark.soak)]
+)
 def test_no_mode_sends_a_write_that_it_should_not(tmp_path, world, isolated):
     """Parallel tools, a thread's own HTTP, a child process: after the recording the bank sees nothing more."""
     from otel_agent_replay.replay import isolation

@@ -358,7 +358,9 @@ TURNS = STEPS.replace(
 ).replace("KEPT = saver()", "KEPT = saver()\n\n@replay.tool(side_effect='read')\ndef name(text):\n    return text\n")
 
 
-@pytest.mark.parametrize("isolated", [False, True], ids=["in process", "isolated"])
+@pytest.mark.parametrize(
+    "isolated", [pytest.param(False, id="in process", marks=pytest.mark.soak), pytest.param(True, id="isolated")]
+)
 def test_a_fork_reads_a_lasting_saver_and_changes_none_of_it(tmp_path, isolated):
     """The fence lets the saver say again what is there already, and read; where its file is missing, it is named.
 

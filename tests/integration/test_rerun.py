@@ -113,7 +113,9 @@ OTHERWISE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("isolated", [False, True], ids=["in process", "isolated"])
+@pytest.mark.parametrize(
+    "isolated", [pytest.param(False, id="in process", marks=pytest.mark.soak), pytest.param(True, id="isolated")]
+)
 def test_a_re_run_never_sends_a_write(stage, isolated):
     """By tools, parallel ones, threads, other programs or libraries, the same as on record or another: none comes."""
     from otel_agent_replay.replay import isolation
