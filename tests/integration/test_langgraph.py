@@ -318,7 +318,7 @@ def test_a_graph_goes_on_from_the_recording_alone(tmp_path):
     assert done == ["d", "e"]
 
 
-@pytest.mark.parametrize("saver", ["lasting", "in memory"])
+@pytest.mark.parametrize("saver", ["lasting", pytest.param("in memory", marks=pytest.mark.soak)])
 def test_a_killed_graph_is_resumed(tmp_path, saver):
     """The same run goes on, and its saver has the whole thread in the end, whether it outlived the process or not."""
     source = STEPS if saver == "lasting" else STEPS.replace("KEPT = saver()", "KEPT = InMemorySaver()")

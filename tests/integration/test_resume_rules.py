@@ -192,7 +192,7 @@ def test_a_lost_ledger_repeats_no_finished_effect(theatre, world, point, sealed)
     replayed(theatre, "pays_twice", "x")
 
 
-@pytest.mark.parametrize("sealed", [True, False])
+@pytest.mark.parametrize("sealed", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_a_run_that_dies_again_and_again_is_finished_in_the_end(theatre, world, sealed):
     """Killed at one step after the other, attempt after attempt, the run is finished, each effect once."""
     points = ["during:1", "during:3", "during:4", "during:7", "after:7", "during:9", "after:10", "during:11"]

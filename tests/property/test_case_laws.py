@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from otel_agent_replay.gate import check
@@ -67,7 +67,6 @@ def said(run):
 
 
 @given(STEPS, st.text(max_size=5) | st.integers(0, 5) | st.dictionaries(st.sampled_from("ab"), st.integers(0, 5)))
-@settings(max_examples=60)
 def test_a_mutant_is_another_run_and_leaves_its_original_alone(steps, output):
     """Every mutant says something else than its original, no two say the same, and the original stays as it was."""
     run = run_of(steps, output)
@@ -79,7 +78,6 @@ def test_a_mutant_is_another_run_and_leaves_its_original_alone(steps, output):
 
 
 @given(STEPS, STEPS, STEPS)
-@settings(max_examples=40)
 def test_what_is_suggested_tells_the_runs_apart(bad, good, other):
     """All suggestions together hold of every good run, and each of them is broken by the bad one."""
     bad, good = run_of(bad, "failed"), [run_of(good), run_of(other)]
@@ -155,7 +153,6 @@ def test_a_stream_cut_anywhere_spells_the_replaced_text(text, sizes, ascii_only)
 
 
 @given(st.lists(st.from_regex(r"[a-z]{3,12}(\.[a-z]{2,5})?@[a-z]{3,9}\.(com|de|org)", fullmatch=True), unique=True))
-@settings(max_examples=60)
 def test_two_values_never_become_one(mails):
     """Made-up addresses are as many as real ones, none is a real one, and each lies in a domain that cannot exist."""
     values = SyntheticValues(b"key")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agent_replay import semconv
@@ -172,7 +172,6 @@ CLOUDS = st.sampled_from(
 
 
 @given(CLOUDS, st.lists(st.tuples(EVENT_NAMES, OBJECTS, st.booleans()), max_size=4), st.sampled_from([200, 500]))
-@settings(max_examples=300)
 def test_nothing_raises_whatever_the_objects_hold(name, events, status):
     """Odd objects in frames, packed or not, in events, in an array and alone: values that can be written as UTF-8."""
     framed = b"".join(chunk(value) if packed else event(kind, value, ascii_only=True) for kind, value, packed in events)
@@ -200,7 +199,6 @@ SECRET = "AKIA" + "QYLPMN5HNM4OPXYZ"
 
 
 @given(converse_body() | any_cloud_stream().filter(lambda stream: stream.media_type == MEDIA_TYPE), POINTS)
-@settings(max_examples=50)
 def test_frames_without_a_secret_stay_as_they_are(stream, points):
     """What holds nothing to mask comes back in the very chunks that it came in."""
     chunks = cut(stream.body, points)
@@ -208,7 +206,6 @@ def test_frames_without_a_secret_stay_as_they_are(stream, points):
 
 
 @given(st.integers(1, len(SECRET) - 1), TEXT, TEXT, POINTS)
-@settings(max_examples=50)
 def test_a_secret_over_two_frames_is_masked_in_any_cutting(at, before, after, points):
     """Wherever a key is split over frames and chunks, it goes, the frames stay whole, and twice is once."""
     body = converse_stream(*text_answer(before + " ", SECRET[:at], SECRET[at:], " " + after))

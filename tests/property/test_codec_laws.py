@@ -7,7 +7,7 @@ from typing import Any
 
 import pydantic
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agent_replay.errors import CodecError
@@ -36,7 +36,6 @@ def same(left: Any, right: Any) -> bool:
 
 
 @given(own.values())
-@settings(max_examples=400)
 def test_decoding_gives_the_encoded_value_back(value):
     """decode(encode(x)) is x, classes and order of keys included."""
     encoded = encode(value)
@@ -117,7 +116,6 @@ TAGS += [
         max_size=4,
     ),
 )
-@settings(max_examples=300)
 def test_forged_tags_do_no_harm(tag, fields):
     """A tag with any fields gives a value or CodecError."""
     import json

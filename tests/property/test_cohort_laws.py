@@ -78,7 +78,7 @@ def test_the_other_way_round_is_the_mirror(cases):
 _VALUES = st.lists(st.tuples(st.integers(-9, 9), st.integers(-9, 9)), min_size=2, max_size=20)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(deadline=None)
 @given(_VALUES, st.text(max_size=5))
 def test_draws_depend_on_the_seed_only(values, seed):
     """The same seed gives the same intervals, to the last digit."""
@@ -88,7 +88,7 @@ def test_draws_depend_on_the_seed_only(values, seed):
     assert again[0] == again[1]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.integers(-5, 5), max_size=70))
 def test_a_rank_test_sees_no_side(values):
     """Its p-value is a share, and the same for the mirrored differences."""
@@ -97,7 +97,7 @@ def test_a_rank_test_sees_no_side(values):
     assert p == pytest.approx(wilcoxon_p([-float(value) for value in values]))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("xy"), st.booleans()), max_size=5), st.integers(0, 5), st.booleans())
 def test_equal_digests_are_never_a_difference(steps, at, changed):
     """Where the short way says "the same", the whole comparison says it too; one changed answer ends the short way."""

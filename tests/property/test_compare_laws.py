@@ -67,7 +67,7 @@ def mirrored(entry):
 
 
 @given(plan)
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_a_run_compared_with_itself_has_no_changes(actions):
     """compare(x, x) is identical, and so is the same agent under other ids and another clock."""
     one, again = recorded(actions), recorded(actions, seed=2)
@@ -79,7 +79,7 @@ def test_a_run_compared_with_itself_has_no_changes(actions):
 
 
 @given(plan, plan)
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_compare_mirrors(left, right):
     """compare(b, a) says the same as compare(a, b) with the sides exchanged."""
     a, b = recorded(left), recorded(right, seed=2)
@@ -99,7 +99,7 @@ def test_compare_mirrors(left, right):
 
 
 @given(plan, st.data())
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_one_inserted_span_gives_one_added(actions, data):
     """A leaf put anywhere among the top steps is one Added and nothing else."""
     at = data.draw(st.integers(0, len(actions)))
@@ -110,7 +110,7 @@ def test_one_inserted_span_gives_one_added(actions, data):
 
 
 @given(plan, plan)
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_pairs_are_injective_and_keep_ancestors(left, right):
     """No node is in two pairs; but for moved subtrees, a node inside another stays inside it."""
     a, b = recorded(left), recorded(right, seed=2)
@@ -133,7 +133,7 @@ def test_pairs_are_injective_and_keep_ancestors(left, right):
 
 
 @given(plan, plan)
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_every_node_is_paired_or_reported(left, right):
     """What is in no pair is under an Added or a Removed: counts add up, and every row is there once."""
     a, b = recorded(left), recorded(right, seed=2)
@@ -148,7 +148,7 @@ def test_every_node_is_paired_or_reported(left, right):
 
 
 @given(plan, plan)
-@settings(max_examples=80, deadline=None)
+@settings(deadline=None)
 def test_the_departure_never_lies_after_a_reported_change(left, right):
     """The departure is the first change; where no step changed its place, no other change is over when it begins."""
     a, b = recorded(left), recorded(right, seed=2)
@@ -174,7 +174,7 @@ def times(tree, reference):
 
 
 @given(plan, plan, st.randoms(use_true_random=False))
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 def test_shuffled_rows_change_nothing(left, right, shuffle: random.Random):
     """The order in which spans come out of storage is no input."""
     a, b = recorded(left), recorded(right, seed=2)
@@ -186,7 +186,7 @@ def test_shuffled_rows_change_nothing(left, right, shuffle: random.Random):
 
 
 @given(st.lists(st.integers(0, 4), max_size=30), st.lists(st.integers(0, 4), max_size=30), st.sampled_from([0, 10**9]))
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 def test_sequence_alignment_is_monotone(left, right, budget):
     """Matches rise on both sides and join equal keys, within the budget and above it."""
     found = align_sequences([(left, right)], cell_budget=budget)

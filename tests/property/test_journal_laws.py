@@ -127,7 +127,7 @@ operations = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(operations, st.sampled_from([1500, 8000, 1 << 20]))
 def test_whatever_was_recorded_is_assembled(steps, segment_bytes: int) -> None:
     """Runs interleaved in any order, over any number of segments, come out with every node, body and status."""
@@ -201,7 +201,7 @@ def _compare(one: Told, recorded: RecordedRun) -> None:
             assert len(outcome.chunks) == facts["chunks"]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 3000), st.binary(max_size=40), st.booleans()), min_size=1, max_size=25),
     st.sampled_from([4000, 1 << 20]),

@@ -413,7 +413,7 @@ def database(tmp_path_factory):
 
 
 @settings(
-    max_examples=60,
+    max_examples=40,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink takes minutes: each move waits for a disk
     deadline=None,
     suppress_health_check=list(HealthCheck),

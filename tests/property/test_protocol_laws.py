@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agent_replay import semconv
@@ -92,7 +92,6 @@ def test_any_cutting_of_a_stream_reduces_to_the_same(stream, points):
 
 
 @given(NAMES, st.lists(OBJECTS, max_size=3), st.sampled_from([200, 400, 500]))
-@settings(max_examples=300)
 def test_no_stream_raises(name, events, status):
     """Whatever objects a stream carries, it folds to values that can be written as UTF-8 JSON."""
     protocol = PROTOCOLS[name]
@@ -105,7 +104,6 @@ def test_no_stream_raises(name, events, status):
 
 
 @given(NAMES, OBJECTS | VALUES, st.sampled_from([200, 400, 500]))
-@settings(max_examples=300)
 def test_no_plain_body_raises(name, value, status):
     """Whatever JSON a body holds, request and answer are read without an error."""
     body = json.dumps(value).encode()
@@ -168,7 +166,6 @@ def requests(draw):
 
 
 @given(requests())
-@settings(max_examples=300)
 def test_request_facts_do_not_depend_on_how_they_are_found(request):
     """Cutting the messages out gives the same facts as parsing the whole body."""
     name, body = request

@@ -53,7 +53,7 @@ def bodies(draw: st.DrawFn) -> tuple[bytes, str]:
 
 
 @given(bodies(), RULES)
-@settings(parent=relaxed, max_examples=200)
+@settings(parent=relaxed)
 def test_redaction_is_idempotent(body, rules):
     """A redacted body is not changed by a second redaction."""
     data, media = body
@@ -63,7 +63,7 @@ def test_redaction_is_idempotent(body, rules):
 
 
 @given(st.data(), bodies(), RULES)
-@settings(parent=relaxed, max_examples=200)
+@settings(parent=relaxed)
 def test_any_chunking_redacts_the_same(data, body, rules):
     """However a body is cut, as many chunks come back and together they are the redacted body."""
     whole, media = body
@@ -85,7 +85,7 @@ def test_a_credential_never_survives(data, secret):
 
 
 @given(st.data(), own.SECRETS)
-@settings(parent=relaxed, max_examples=200)
+@settings(parent=relaxed)
 def test_a_learnt_secret_never_survives(data, secret):
     """A learnt secret is in no redacted body, neither as it is nor as the body's format spells it."""
     assume(secret not in "user assistant content messages function arguments" and not secret.isdigit())
@@ -182,7 +182,7 @@ SHAPES = {
 
 
 @given(own.json_values(15), RULES)
-@settings(parent=relaxed, max_examples=200)
+@settings(parent=relaxed)
 def test_redacted_json_is_json(value, rules):
     """JSON stays JSON of the same shape under every rule; only dropped and masked values change."""
     data = json.dumps({"a": value, "messages": [{"content": value}]}).encode()

@@ -91,14 +91,14 @@ async def followed(plan):
             assert takes(plan[2]) <= plan[1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(PLANS)
 def test_any_plan_of_waits_and_deadlines_takes_what_arithmetic_says(plan):
     """Waits one after the other add up, side by side the longest counts, and a deadline cuts what is longer."""
     assert in_virtual_time(lambda: asyncio.run(followed(plan)))[1] == pytest.approx(takes(plan), abs=1e-3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=12))
 def test_tasks_end_in_the_order_of_their_moments(seconds):
     """Equal ones in the order in which they began."""
