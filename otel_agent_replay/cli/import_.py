@@ -15,6 +15,7 @@ from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import CANNOT_JUDGE, SCHEMA_VERSION, complain, emit, emit_json, remark
 from otel_agent_replay.cli.progress import TallyLine
 from otel_agent_replay.errors import DamagedRecording
+from otel_agent_replay.imports.files import READERS
 
 if TYPE_CHECKING:
     from otel_agent_replay.imports.landing import Landed
@@ -29,13 +30,10 @@ _SHOWN = 20
 _OF_ARRIVAL = frozenset({"duplicate_span", "cut_id", "invalid_id", "unreadable"})
 """Codes that tell how spans came; the others tell what a trace is like, which later spans may change."""
 
+_FORMATS = "\n".join(f"  {name:<14}{reader.what}" for name, reader in READERS.items())
 _EPILOG = """\b
 Formats (--from): auto tells them from their contents; gzip around any of them is undone.
-  otlp-json   OTLP JSON: one document, one a line, the Collector's file exporter
-  otlp        OTLP protobuf: one message, or several with their lengths
-  tau-bench, tau2-bench, swe-agent, who-and-when, ljoukov-llm, inspect, chat
-              trajectories of agents; chat: messages in OpenAI's form
-  vcr         HTTP exchanges of VCR, nock and the test agent: raw bodies
+{formats}
 
 \b
 Importing the same file again changes nothing; spans that come later complete their run.
@@ -49,7 +47,7 @@ Example:
 """
 
 
-@click.command(name="import", epilog=_EPILOG)
+@click.command(name="import", epilog=_EPILOG.format(formats=_FORMATS))
 @lake_option
 @click.option("--from", "from_", default="auto", show_default=True, metavar="FORMAT", help="What the files are.")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))

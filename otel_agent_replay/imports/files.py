@@ -100,8 +100,10 @@ def read_file(path: Path, from_: str = "auto") -> Found:
     for reader in READERS.values():
         if _loaded(reader).fits(file):
             return _read(reader, file)
-    known = "; ".join(f"{name} ({reader.what})" for name, reader in READERS.items())
-    raise DamagedRecording(f"{path} is in no format that is known here. Name one with --from: {known}")
+    raise DamagedRecording(
+        f"{path} is in no format that is known here; where it is one of those that `agent-replay import --help` lists, "
+        "say which with --from"
+    )
 
 
 def _read(reader: Reader, file: OpenedFile) -> Found:
