@@ -294,6 +294,7 @@ def test_run_that_is_not_on_the_tape_departs(recorded):
 
 
 @pytest.mark.slow
+@pytest.mark.soak
 def test_racing_agent_through_the_real_recorder(recorded):
     """Tasks, threads, timeouts and identical calls, recorded by the real recorder, replay in the recorded order."""
     recorded.script.write_text(RACING)
