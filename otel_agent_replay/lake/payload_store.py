@@ -21,6 +21,7 @@ import pyarrow.parquet as pq
 
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.lake.parquet_file import damage_named
+from otel_agent_replay.lake.request_pieces import Piece, RequestPieces
 from otel_agent_replay.lake.schema import PAYLOADS, file_facts
 from otel_agent_replay.lake.state_pieces import StatePieces, ranges_of
 from otel_agent_replay.model import digest_of
@@ -38,8 +39,6 @@ ROW_GROUP_BYTES = 8 << 20
 _ROW_GROUP_ROWS = 65536
 _CACHED_ROW_GROUPS = 8
 
-Splitter = Callable[[str, bytes], list[tuple[int, int, str]]]
-
 
 @dataclass(frozen=True, slots=True)
 class Body:
@@ -50,19 +49,12 @@ class Body:
     protocol: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    data: bytes
-    role: str
-
-
 class PackWriter:
     """Collects the bodies of the runs of one pack and hands full row groups to `write`."""
 
-    def __init__(self, pack: int, write: Callable[[pa.Table], None], split: Splitter) -> None:
+    def __init__(self, pack: int, write: Callable[[pa.Table], None]) -> None:
         self._pack = pack
         self._write = write
-        self._split = split
         self._rows: list[dict[str, Any]] = []
         self._bytes = 0
         self._next = 0
@@ -71,24 +63,27 @@ class PackWriter:
         self._keys: dict[int, bytes] = {}
 
     def add_run(self, bodies: Iterable[Body]) -> dict[bytes, int]:
-        """Store the bodies of one run; return the number of each by digest."""
-        distinct = {body.digest: body for body in bodies}
-        cut = {digest: self._cut(body) for digest, body in distinct.items() if digest not in self._bodies}
-        # The longest request holds the messages of the others in order: stored first, it makes their ranges few.
-        ranges = {
-            digest: self._ranges(pieces)
-            for digest, pieces in sorted(cut.items(), key=lambda item: len(item[1]), reverse=True)
-            if pieces
-        }
-        for digest in cut:
-            body = distinct[digest]
-            found = ranges.get(digest)
-            self._bodies[digest] = (
-                self._add({"data": body.data})
-                if found is None
-                else self._add({"pieces": [{"first": first, "count": count} for first, count in found]})
-            )
-        return {digest: self._bodies[digest] for digest in distinct}
+        """Store the bodies of one run, given in its order; return the number of each by digest.
+
+        They are taken one at a time: its requests together may be far larger than what is new in them.
+        """
+        found: dict[bytes, int] = {}
+        requests = RequestPieces()
+        cut: set[bytes] = set()
+        for body in bodies:
+            known = self._bodies.get(body.digest)
+            if known is not None:
+                found[body.digest] = known
+            elif body.digest in cut:
+                continue
+            elif body.protocol and requests.add(body.digest, body.protocol, body.data):
+                cut.add(body.digest)
+            else:
+                found[body.digest] = self._bodies[body.digest] = self._add({"data": body.data})
+        for digest, ranges in list(requests.laid_out(self._number)):
+            row = {"pieces": [{"first": first, "count": count} for first, count in ranges]}
+            found[digest] = self._bodies[digest] = self._add(row)
+        return found
 
     def add_states(self, states: Iterable[Body]) -> dict[bytes, int]:
         """Store the states that one run handed over, in their order; return the number of each by digest.
@@ -121,27 +116,8 @@ class PackWriter:
             self._pieces[key] = self._add({"data": data, "role": STATE})
         return self._pieces[key]
 
-    def _cut(self, body: Body) -> list[_Piece]:
-        if not body.protocol:
-            return []
-        return [_Piece(body.data[start:end], role) for start, end, role in self._split(body.protocol, body.data)]
-
-    def _ranges(self, pieces: list[_Piece]) -> list[tuple[int, int]]:
-        numbers = []
-        previous = -2
-        for piece in pieces:
-            previous = self._number(piece, previous)
-            numbers.append(previous)
-        ranges: list[tuple[int, int]] = []
-        for number in numbers:
-            if ranges and sum(ranges[-1]) == number:
-                ranges[-1] = (ranges[-1][0], ranges[-1][1] + 1)
-            else:
-                ranges.append((number, 1))
-        return ranges
-
-    def _number(self, piece: _Piece, previous: int) -> int:
-        key = piece.data if len(piece.data) < 32 else digest_of(piece.data)
+    def _number(self, piece: Piece, previous: int) -> int:
+        key = piece.key
         if self._keys.get(previous + 1) == key:
             return previous + 1
         known = self._pieces.get(key)

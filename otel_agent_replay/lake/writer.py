@@ -30,7 +30,6 @@ from otel_agent_replay.lake.schema import SPANS as SPANS_SCHEMA
 from otel_agent_replay.lake.schema import file_metadata
 from otel_agent_replay.lake.span_table import SpanRow, store_spans
 from otel_agent_replay.model import AttributeValue, Kind, Loss, Node, Payload, RecordedRun, Span, run_started_ms
-from otel_agent_replay.protocols.pieces import split_request
 
 ROW_GROUP_ROWS = 4096
 ROOT_GROUP_ROWS = 1024
@@ -95,7 +94,7 @@ class _PackFiles:
             for table, schema in ((PAYLOADS, PAYLOADS_SCHEMA), (LOSSES, LOSSES_SCHEMA), (SPANS, SPANS_SCHEMA))
         ]
         self._payloads, self._losses, self._spans = self._outputs
-        self._bodies = PackWriter(self._pack, self._payloads.write, split_request)
+        self._bodies = PackWriter(self._pack, self._payloads.write)
         self._rows: list[SpanRow] = []
         self._roots: list[SpanRow] = []
         self._roots_apart = sum(len(recorded.spans) for recorded in runs) > ROW_GROUP_ROWS

@@ -26,7 +26,7 @@ from otel_agent_replay.protocols.message_json import MESSAGE_KEYS, message_json
 from otel_agent_replay.protocols.names import protocol_named
 from otel_agent_replay.protocols.openai_chat import OPENAI_CHAT
 from otel_agent_replay.protocols.openai_responses import OPENAI_RESPONSES
-from otel_agent_replay.protocols.pieces import split_request
+from otel_agent_replay.protocols.pieces import conversation_of, split_request
 from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.recognise import PROTOCOLS, recognise
 from otel_agent_replay.protocols.recognise_answer import framed_by_lines, recognise_answer, recognise_object
@@ -56,6 +56,7 @@ __all__ = [
     "SseParser",
     "ToolCall",
     "Usage",
+    "conversation_of",
     "cost_usd",
     "events_of",
     "framed_by_lines",

@@ -29,7 +29,15 @@ class Span(NamedTuple):
 
 def members(text: str, start: int = 0) -> Iterator[Span]:
     """The members of the object that begins at `start` (spaces allowed before it). ValueError if there is none."""
-    at = _opening(text, start, "{")
+    return _members(text, _opening(text, start, "{"))
+
+
+def more_members(text: str, end: int) -> Iterator[Span]:
+    """The members after the value that ends at `end`, a member's of an object. ValueError where it does not go on."""
+    return _members(text, _next(text, end, "}"))
+
+
+def _members(text: str, at: int) -> Iterator[Span]:
     while text[at : at + 1] != "}":
         if text[at : at + 1] != '"':
             raise ValueError(f"no key at character {at}")
@@ -46,7 +54,15 @@ def members(text: str, start: int = 0) -> Iterator[Span]:
 
 def elements(text: str, start: int = 0) -> Iterator[Span]:
     """The elements of the array that begins at `start` (spaces allowed before it). ValueError if there is none."""
-    at = _opening(text, start, "[")
+    return _elements(text, _opening(text, start, "["))
+
+
+def more_elements(text: str, end: int) -> Iterator[Span]:
+    """The elements after the one that ends at `end`, of an array. ValueError where it does not go on."""
+    return _elements(text, _next(text, end, "]"))
+
+
+def _elements(text: str, at: int) -> Iterator[Span]:
     while text[at : at + 1] != "]":
         value, end = _raw_decode(text, at)
         yield Span("", at, end, value, at)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from otel_agent_replay.protocols.json_spans import Span, elements, members
+from otel_agent_replay.protocols.json_spans import Span, elements, members, more_elements, more_members
 
 Range = tuple[int, int, str]
 """`(start, end, role)`: bytes `start` to `end` of the body."""
@@ -54,6 +54,21 @@ _ROLES = {"USER": "user", "CHATBOT": "assistant", "SYSTEM": "system", "TOOL": "t
 _BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_"
 
 
+class Cut(NamedTuple):
+    """Ranges of a body, in order, and where its messages end: what lies before such a place says all of what is there.
+
+    A body that begins with the same bytes up to the end of a message is cut the same up to there.
+    """
+
+    ranges: list[Range]
+    message_ends: list[int]
+
+
+def conversation_of(name: str) -> str:
+    """Return the member of a request of the protocol `name` that holds its messages; "" where it is not known."""
+    return _CONVERSATIONS.get(name, "")
+
+
 def split_request(name: str, body: bytes) -> list[Range]:
     """Cut `body`, a request of the protocol `name`, into ranges that tile it: joined in order they give it back.
 
@@ -61,33 +76,50 @@ def split_request(name: str, body: bytes) -> list[Range]:
     `system` and `tools` are ranges of their own, a large base64 text (an image) is a range `blob`, and what is left
     between is `envelope`. Empty when `body` is not JSON of that shape. Linear in the size of the body.
     """
+    return cut_request(name, body).ranges
+
+
+def cut_request(name: str, body: bytes, at: int = 0) -> Cut:
+    """Return `split_request` and where messages end. With `at`, where a message ends: of what lies behind it."""
     conversation = _CONVERSATIONS.get(name)
     if conversation is None:
-        return []
+        return Cut([], [])
     try:
-        text = body.decode("utf-8")
-        marks = list(_marks(text, conversation))
+        text = body[at:].decode("utf-8")
+        marks = list(_marks_after_message(text, conversation) if at else _marks(members(text), text, conversation))
     except ValueError:
-        return []
-    ranges = _to_bytes(text, marks)
-    if not ranges:
-        return []
-    return list(_tiles(body, ranges))
+        return Cut([], [])
+    if not marks and not at:
+        return Cut([], [])
+    ranges = _to_bytes(text, marks, at)
+    ends = [end for (_, end, _), mark in zip(ranges, marks, strict=True) if mark.ends_message]
+    return Cut(list(_tiles(body, ranges, at)), ends)
 
 
 class _Mark(NamedTuple):
     start: int
     end: int
     role: str
+    ends_message: bool = False
+    """Whether it ends with the brace of a message, so that what follows cannot change what it is."""
 
 
-def _marks(text: str, conversation: str) -> Iterator[_Mark]:
+def _marks(found: Iterator[Span], text: str, conversation: str) -> Iterator[_Mark]:
     """The ranges in characters, in order."""
-    for span in members(text):
+    for span in found:
         if span.key == conversation:
             yield from _turns(text, span)
         elif span.key in _WHOLE:
             yield _Mark(span.start, span.end, _WHOLE[span.key])
+
+
+def _marks_after_message(text: str, conversation: str) -> Iterator[_Mark]:
+    """The same of what follows a message: the messages after it, then the members after the conversation."""
+    end = 0
+    for mark in _messages(more_elements(text, 0), 0):
+        yield mark
+        end = mark.end
+    yield from _marks(more_members(text, text.index("]", end) + 1), text, conversation)
 
 
 def _turns(text: str, span: Span) -> Iterator[_Mark]:
@@ -95,20 +127,24 @@ def _turns(text: str, span: Span) -> Iterator[_Mark]:
     if not isinstance(span.value, list) or (span.value and not isinstance(span.value[0], dict)):
         yield _Mark(span.start, span.end, "user")
         return
-    before = None
-    for element in elements(text, span.start):
-        value = element.value if isinstance(element.value, dict) else {}
+    yield from _messages(elements(text, span.start), None)
+
+
+def _messages(found: Iterator[Span], before: int | None) -> Iterator[_Mark]:
+    for element in found:
+        is_object = isinstance(element.value, dict)
+        value = element.value if is_object else {}
         role = value.get("role") or value.get("type")
         role = _ROLES.get(role, role) if isinstance(role, str) else ""
         # The comma belongs to the message after it: a message then has the same bytes whether or not one follows.
-        yield _Mark(element.start if before is None else before, element.end, role)
+        yield _Mark(element.start if before is None else before, element.end, role, is_object)
         before = element.end
 
 
-def _to_bytes(text: str, marks: list[_Mark]) -> list[Range]:
+def _to_bytes(text: str, marks: list[_Mark], at: int) -> list[Range]:
     if text.isascii():
-        return [(mark.start, mark.end, mark.role) for mark in marks]
-    ranges, characters, at = [], 0, 0
+        return [(at + mark.start, at + mark.end, mark.role) for mark in marks]
+    ranges, characters = [], 0
     for mark in marks:
         at += len(text[characters : mark.start].encode())
         size = len(text[mark.start : mark.end].encode())
@@ -117,8 +153,7 @@ def _to_bytes(text: str, marks: list[_Mark]) -> list[Range]:
     return ranges
 
 
-def _tiles(body: bytes, ranges: list[Range]) -> Iterator[Range]:
-    at = 0
+def _tiles(body: bytes, ranges: list[Range], at: int) -> Iterator[Range]:
     for start, end, role in ranges:
         if start > at:
             yield (at, start, ENVELOPE)

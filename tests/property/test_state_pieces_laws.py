@@ -20,7 +20,7 @@ PARTS = st.lists(
 def stored(states):
     """The rows of a pack that holds `states`, and the number of each."""
     rows = []
-    writer = PackWriter(1, lambda table: rows.extend(table.to_pylist()), lambda *_: [])
+    writer = PackWriter(1, lambda table: rows.extend(table.to_pylist()))
     numbers = writer.add_states(Body(digest_of(state), state) for state in states)
     writer.flush()
     return rows, numbers
@@ -105,7 +105,7 @@ def test_what_two_runs_share_of_a_first_state_is_stored_once():
     """A long context that each run's first state holds lies in the pack one time."""
     context = [f"paragraph {number} of the handbook: " + "say it " * 40 for number in range(100)]
     rows = []
-    writer = PackWriter(1, lambda table: rows.extend(table.to_pylist()), lambda *_: [])
+    writer = PackWriter(1, lambda table: rows.extend(table.to_pylist()))
     for run in range(3):
         data = encode({"question": "why? " * run, "context": context}).data
         writer.add_states([Body(digest_of(data), data)])

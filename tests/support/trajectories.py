@@ -43,10 +43,10 @@ def written(folder: Path, name: str, document: Any) -> Path:
     return path
 
 
-def imported(path: Path, from_: str = "auto") -> list[ImportedRun]:
+def imported(path: Path, from_: str = "auto", *, redaction: Redaction | None = None) -> list[ImportedRun]:
     """Every run in a file, as it would be written."""
     found = read_file(path, from_)
-    return [one.build(WRITTEN_NS, Redaction.default()) for one in found.recordings]
+    return [one.build(WRITTEN_NS, redaction or Redaction.default()) for one in found.recordings]
 
 
 def documents() -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.imports.trajectories.trajectory import ModelTurn, ToolTurn, Turn, UserTurn
+from otel_agent_replay.imports.trajectories.trajectory import Beginning, ModelTurn, ToolTurn, Turn, UserTurn
 from otel_agent_replay.model import AttributeValue, SideEffect
 
 _KEPT = ("role", "content", "name", "tool_calls", "tool_call_id", "function_call", "refusal", "reasoning_content")
@@ -104,14 +104,14 @@ def turns_of(
 ) -> list[Turn]:
     """Return the turns of a conversation. `settings` are members of every request beside its messages."""
     turns: list[Turn] = []
-    before: list[Mapping[str, Any]] = []
+    chats = [message.chat for message in messages]
     waiting, last_said = _Waiting(), None
-    for message in messages:
+    for place, message in enumerate(messages):
         chat = message.chat
         if message.role == "assistant":
             turns += _unanswered(waiting, effects)
             if message.asked:
-                turns.append(_model_turn(message, before, settings or {}, model))
+                turns.append(_model_turn(message, Beginning(chats, place), settings or {}, model))
             waiting.calls = _calls_in(chat)
             last_said = chat.get("content") or last_said
         elif message.role in ("tool", "function"):
@@ -119,7 +119,6 @@ def turns_of(
         elif message.role == "user":
             turns += _unanswered(waiting, effects)
             turns.append(UserTurn(chat.get("content"), last_said, message.begun_ns, message.ended_ns))
-        before = [*before, chat]
     return [*turns, *_unanswered(waiting, effects)]
 
 
@@ -150,9 +149,7 @@ def _calls_in(chat: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return calls
 
 
-def _model_turn(
-    message: Message, before: Sequence[Mapping[str, Any]], settings: Mapping[str, Any], model: str
-) -> ModelTurn:
+def _model_turn(message: Message, before: Beginning, settings: Mapping[str, Any], model: str) -> ModelTurn:
     model = message.model or model
     head = {"model": model} if model else {}
     choice: dict[str, Any] = {"index": 0, "message": message.chat}

@@ -1,19 +1,19 @@
 """A trajectory -> a recorded run: turns become steps with what was asked and answered. Pure.
 
-Contents pass the redaction before their digests are made. Requests repeat all messages before them: those of a long run
-are written again when they are asked for, instead of being held. A time that the file does not tell is no time: such a
-step has the start of its run, and no end.
+Contents pass the redaction before their digests are made. Requests repeat all messages before them: each is put
+together when it is asked for, instead of being held. A time that the file does not tell is no time: such a step has the
+start of its run, and no end.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.imports.recording import ImportedRun, Recording, run_id_of, span_id_of, trace_id_of
+from otel_agent_replay.imports.trajectories.request_bodies import RequestBodies, written
 from otel_agent_replay.imports.trajectories.trajectory import (
     ModelTurn,
     ScopeTurn,
@@ -44,16 +44,12 @@ from otel_agent_replay.model import (
     SideEffect,
     Span,
     Versions,
-    digest_of,
 )
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.protocols import PROTOCOLS
 
 _JSON = MediaType.JSON.value
 _SCOPE = InstrumentationScope(semconv.SCOPE_NAME)
-_MOST_HELD = 64 << 20
-"""Bytes of requests that a run holds; each repeats all messages before it, so that long ones would fill the memory."""
-
 _UNTIMED = "the file has no times: steps are in order, when they ran and how long they took is not known"
 _MESSAGES = "messages as the file has them, not the provider's own bytes"
 
@@ -73,7 +69,9 @@ def run_of_trajectory(trajectory: Trajectory, *, written_ns: int, redaction: Red
     """
     started_ns = trajectory.started_ns or written_ns
     trace_id = trace_id_of(trajectory.format, trajectory.identity)
-    builder = _Builder(run_id_of(trace_id, started_ns), trace_id, started_ns, redaction)
+    models = (turn for turn in trajectory.all_turns() if isinstance(turn, ModelTurn))
+    requests = RequestBodies(models, redaction)
+    builder = _Builder(run_id_of(trace_id, started_ns), trace_id, started_ns, redaction, requests)
     root, root_span_id = builder.root(trajectory)
     builder.add(trajectory.turns, root.path, root_span_id)
     builder.end(root_span_id, trajectory)
@@ -121,11 +119,11 @@ class _Builder:
     trace_id: bytes
     started_ns: int
     redaction: Redaction
+    requests: RequestBodies
     spans: list[RecordedSpan] = field(default_factory=list)
     _sequence: int = 0
     _step: int = 0
     _made: int = 0
-    _held: int = 0
     _occurrences: dict[tuple[tuple[str, ...], str], int] = field(default_factory=dict)
     _bodies: dict[bytes, Callable[[], bytes | None]] = field(default_factory=dict)
     _root: Node | None = None
@@ -188,10 +186,10 @@ class _Builder:
         attributes: dict[str, AttributeValue] = {semconv.OPERATION_NAME: "chat", semconv.PROTOCOL: turn.protocol}
         if turn.agent:
             attributes[semconv.AGENT_NAME] = turn.agent
-        request = self._body(turn.request)
+        asked, outline = self._asked(turn)
         protocol = PROTOCOLS.get(turn.protocol)
         if protocol is not None:
-            attributes.update(protocol.request_facts(request))
+            attributes.update(protocol.request_facts(outline))
         result = None
         if turn.answer is not None:
             body = self._body(turn.answer)
@@ -202,8 +200,6 @@ class _Builder:
         attributes.update(turn.facts)
         if turn.model:
             attributes.setdefault(semconv.REQUEST_MODEL, turn.model)
-        asked = Payload.of(request, _JSON).without_data()
-        self._bodies[asked.digest] = self._request(request, asked.digest, turn.request)
         call = Call(Kind.MODEL, node.name, SideEffect.READ, asked, attributes={semconv.PROTOCOL: turn.protocol})
         outcome = self._outcome(result, turn.error, answered=turn.answer is not None or bool(turn.error))
         node = replace(node, side_effect=SideEffect.READ, fidelity=turn.fidelity, call=call, outcome=outcome)
@@ -278,17 +274,14 @@ class _Builder:
         )
         self.spans.append(RecordedSpan(span, node))
 
-    def _request(self, body: bytes, digest: bytes, request: Mapping[str, Any]) -> Callable[[], bytes | None]:
-        """Return what writes a request: held, while few bytes are; else made again, where it comes out equal."""
-        self._held += len(body)
-        if self._held <= _MOST_HELD:
-            return lambda: body
-
-        def again() -> bytes | None:
-            made = self._body(request)
-            return made if digest_of(made) == digest else None
-
-        return again
+    def _asked(self, turn: ModelTurn) -> tuple[Payload, bytes]:
+        """Return the request of a turn, and bytes that tell what stands in it beside its messages."""
+        request = self.requests.body(turn)
+        if request is None:
+            payload = self._kept(turn.request)
+            return payload, payload.data or b""
+        self._bodies[request.digest] = request.data
+        return Payload(request.digest, None, _JSON, request.size), request.outline()
 
     def _kept(self, value: Any) -> Payload:
         body = self._body(value)
@@ -297,8 +290,7 @@ class _Builder:
         return payload
 
     def _body(self, value: Any) -> bytes:
-        text = json.dumps(value, ensure_ascii=False, separators=(", ", ": "))
-        return self.redaction.body(text.encode("utf-8", "surrogatepass"), _JSON)
+        return self.redaction.body(written(value).encode("utf-8", "surrogatepass"), _JSON)
 
     def _next(self) -> int:
         self._sequence += 1

@@ -12,7 +12,15 @@ from typing import Any
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.imports.trajectories.chat_messages import Message, chat_message, parsed, turns_of
 from otel_agent_replay.imports.trajectories.places import identity_of, list_in, mapping_in
-from otel_agent_replay.imports.trajectories.trajectory import ModelTurn, Said, ToolTurn, Trajectory, Turn, UserTurn
+from otel_agent_replay.imports.trajectories.trajectory import (
+    Beginning,
+    ModelTurn,
+    Said,
+    ToolTurn,
+    Trajectory,
+    Turn,
+    UserTurn,
+)
 from otel_agent_replay.model import RunStatus, SideEffect
 
 NAME = "swe-agent"
@@ -82,6 +90,7 @@ def _turns(entries: list[Any], history: list[tuple[Any, dict[str, Any]]], source
         index for index, (given, chat) in enumerate(history) if chat["role"] == "assistant" and not given.get("is_demo")
     ]
     first = answers[0] if answers else len(history)
+    chats = [chat for _, chat in history]
     yield from (
         UserTurn(chat.get("content"))
         for given, chat in history[:first]
@@ -93,7 +102,7 @@ def _turns(entries: list[Any], history: list[tuple[Any, dict[str, Any]]], source
         at = answers[number] if number < len(answers) else len(history)
         answer = history[at][1] if at < len(history) else {"role": "assistant", "content": entry.get("response")}
         yield ModelTurn(
-            {"messages": [chat for _, chat in history[:at]]},
+            {"messages": Beginning(chats, at)},
             {"object": "chat.completion", "choices": [{"index": 0, "message": answer}]},
         )
         if entry.get("action"):

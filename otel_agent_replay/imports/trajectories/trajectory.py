@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, overload
 
 from otel_agent_replay.model import AttributeValue, Fidelity, RunStatus, SideEffect
 
@@ -16,8 +16,31 @@ CHAT = "openai.chat_completions"
 
 
 @dataclass(frozen=True, slots=True)
+class Beginning(Sequence[Any]):
+    """The first `length` elements of a list that goes on: every request repeats the messages before it."""
+
+    of: Sequence[Any]
+    length: int
+
+    def __len__(self) -> int:
+        return self.length
+
+    @overload
+    def __getitem__(self, index: int) -> Any: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Any]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        """Return an element, or a list of several."""
+        if isinstance(index, slice):
+            return [self.of[place] for place in range(*index.indices(self.length))]
+        return self.of[range(self.length)[index]]
+
+
+@dataclass(frozen=True, slots=True)
 class ModelTurn:
     """A model asked with all messages before it. `request` and `answer` are JSON objects in the form of `protocol`.
+
+    The messages of `request` may be a `Beginning`.
 
     `answer` is None where none came; `error` says why. `agent` is who asked, where several speak. `facts` are span
     attributes that the file tells beside the two (cost).

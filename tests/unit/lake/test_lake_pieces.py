@@ -6,7 +6,6 @@ import json
 
 from otel_agent_replay.lake.payload_store import Body, PackWriter
 from otel_agent_replay.model import digest_of
-from otel_agent_replay.protocols.pieces import split_request
 
 
 class _Store:
@@ -14,7 +13,7 @@ class _Store:
 
     def __init__(self):
         self.rows = []
-        self.writer = PackWriter(9, lambda table: self.rows.extend(table.to_pylist()), split_request)
+        self.writer = PackWriter(9, lambda table: self.rows.extend(table.to_pylist()))
 
     def add(self, *bodies):
         return self.writer.add_run([_body(data) for data in bodies])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from otel_agent_replay.protocols import split_request
+from otel_agent_replay.protocols.pieces import cut_request
 
 CHAT = "openai.chat_completions"
 
@@ -76,3 +77,19 @@ def test_a_body_of_another_shape_has_no_pieces():
     for body in (b"", b"x", b"[1]", b'{"model":"m"}', b'{"messages":[}', b"\xff{}", b"[" * 100000):
         assert split_request(CHAT, body) == []
     assert split_request("other", b'{"messages":[]}') == []
+
+
+def test_behind_any_message_a_body_is_cut_as_the_whole_is():
+    """Who knows the beginning of a request need only read what lies behind its last known message."""
+    bodies = [
+        '{"messages":[{"role":"user","content":"é"}, {"role":"assistant"} ,7,{"a":"]"}] , "tools":[1],"model":"m"}',
+        '{"tools":[],"messages":[{"role":"user"}],"system":"s","messages":[{"x":{}},{"y":"ü"}]}',
+    ]
+    for body in map(str.encode, bodies):
+        whole = cut_request(CHAT, body)
+        assert len(whole.message_ends) == 3
+        for place, at in enumerate(whole.message_ends):
+            rest = cut_request(CHAT, body, at)
+            assert rest.ranges == [one for one in whole.ranges if one[0] >= at]
+            assert rest.message_ends == whole.message_ends[place + 1 :]
+    assert cut_request(CHAT, b'{"messages":[{}7]}', len(b'{"messages":[{}')).ranges == []

@@ -9,8 +9,8 @@ import pytest
 
 from otel_agent_replay import semconv
 from otel_agent_replay.errors import ConfigurationError, DamagedRecording
-from otel_agent_replay.imports.trajectories import recorded
-from otel_agent_replay.model import Fidelity, Kind, OutcomeStatus, RunStatus, SideEffect
+from otel_agent_replay.model import Fidelity, Kind, OutcomeStatus, RunStatus, SideEffect, digest_of
+from otel_agent_replay.payload.redaction import Redaction
 from tests.support.trajectories import WRITTEN_NS, call, desk_messages, imported, tau_record, written
 
 
@@ -397,12 +397,32 @@ def test_credentials_do_not_come_in_beside_the_steps(tmp_path):
         assert secret not in repr((one.labels, one.run.run, one.run.spans))
 
 
-def test_requests_of_a_long_run_are_written_again_when_asked_for(tmp_path, monkeypatch):
-    """Beyond what a run may hold, a request is made anew, byte for byte; one that comes out otherwise is not given."""
-    path = written(tmp_path, "results.json", [tau_record()])
-    (held,) = imported(path)
-    monkeypatch.setattr(recorded, "_MOST_HELD", 0)
-    (made,) = imported(path)
-    requests = [node.call.request for node in nodes(made, Kind.MODEL)]
+def test_a_long_conversation_writes_and_masks_each_message_once(tmp_path):
+    """300 turns, whose requests together are 150 times what is new in them: all are there, none is held."""
+    secret = "sk-proj-" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    messages = [{"role": "system", "content": f"the key is {secret}"}]
+    for turn in range(300):
+        messages += [{"role": "user", "content": f"{turn} " * 50}, {"role": "assistant", "content": f"yes, {turn}"}]
+    masked = _Counting()
+    (one,) = imported(written(tmp_path, "chat.json", {"messages": messages, "model": "m"}), redaction=masked)
+    requests = [node.call.request for node in nodes(one, Kind.MODEL)]
     assert {request.data for request in requests} == {None}
-    assert [made.run.payload(one.digest) for one in requests] == [held.run.payload(one.digest) for one in requests]
+    bodies = [one.run.payload(request.digest) for request in requests]
+    assert [len(json.loads(body)["messages"]) for body in bodies] == list(range(2, 601, 2))
+    assert [digest_of(body) for body in bodies] == [request.digest for request in requests]
+    assert not any(secret.encode() in body for body in bodies)
+    assert masked.seen < 5 * len(json.dumps(messages))
+
+
+class _Counting(Redaction):
+    """Counts the bytes that it was given."""
+
+    seen = 0
+
+    def body(self, data, media_type):
+        self.seen += len(data)
+        return super().body(data, media_type)
+
+    def chunks(self, chunks, media_type):
+        self.seen += sum(map(len, chunks))
+        return super().chunks(chunks, media_type)
