@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PROTO := $(wildcard proto/otel_agent_replay/wire/v1/*.proto)
 
-.PHONY: setup demo test viewer soak fuzz interop test-model lint types proto proto-check bench lock clean
+.PHONY: setup compiled demo test viewer soak fuzz interop test-model lint types proto proto-check bench lock clean
 
 setup: $(STAMP)
 
@@ -17,18 +17,23 @@ $(STAMP): pyproject.toml .ci/constraints.txt
 demo: setup
 	$(BIN)/python -m otel_agent_replay.demo build/demo
 
-test: setup
+# Tests start interpreters by the hundred: where the environment keeps Python from writing bytecode, each of them would
+# compile the whole package again. Only what is older than its source is compiled.
+compiled: setup
+	$(BIN)/python -m compileall -q -j 0 otel_agent_replay collector tests/support
+
+test: compiled
 	$(BIN)/python -m pytest -n auto -m "not crowd and not interop and not model and not soak and not viewer"
-	$(BIN)/python -m pytest -m crowd
+	$(BIN)/python -m pytest -m crowd $$(grep -rl --include='test_*.py' 'mark[.]crowd' tests)
 
 # Needs Debian's packages chromium and chromium-driver; without them each of its tests is skipped with that reason.
-viewer: setup
+viewer: compiled
 	$(BIN)/python -m pytest -n auto -m viewer
 
-soak: setup
+soak: compiled
 	$(BIN)/python -m pytest -n auto -m soak
 
-fuzz: setup
+fuzz: compiled
 	$(BIN)/python -m pytest -n auto --hypothesis-profile thorough tests/property tests/integration/test_collector_fuzz.py
 
 # Other SDKs send to the receiver: Node's from npm (skipped where there is no npm), Python's JSON exporter, which pins
