@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from datetime import datetime, timezone
 from functools import lru_cache
 from typing import Any
 
 from otel_agent_replay import semconv
+from otel_agent_replay.protocols.price_table import PriceTable
 
 _log = logging.getLogger("otel_agent_replay")
 
@@ -45,22 +45,28 @@ def cost_usd(provider: str, model: str, facts: Mapping[str, Any], *, at_ns: int 
     counts = {name: facts[key] for name, key in _COUNTS.items() if isinstance(facts.get(key), int)}
     if not counts or not model:
         return None
-    when = datetime.fromtimestamp(at_ns / 1e9, timezone.utc) if at_ns is not None else None
     try:
-        from genai_prices import Usage, calc_price
-
-        price = calc_price(
-            Usage(**counts),
-            model,
-            provider_id=_PRICE_PROVIDERS.get(provider, provider) or None,
-            genai_request_timestamp=when,
-        )
+        price = _table().price(_PRICE_PROVIDERS.get(provider, provider) or None, model, counts, at_ns)
     except LookupError:
         return None
     except Exception as error:
         _say_once(type(error).__name__, str(error))
         return None
-    return float(price.total_price)
+    return None if price is None else float(price)
+
+
+def _table() -> PriceTable:
+    """Return the prices of the snapshot in force, which the program may have replaced."""
+    global _known
+    from genai_prices.data_snapshot import get_snapshot
+
+    snapshot = get_snapshot()
+    if _known is None or _known.snapshot is not snapshot:
+        _known = PriceTable(snapshot)
+    return _known
+
+
+_known: PriceTable | None = None
 
 
 @lru_cache(maxsize=64)
