@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from otel_agent_replay.boundary.crossing import Place
-from otel_agent_replay.boundary.http_call import SentRequest, call_of, protocol_of
+from otel_agent_replay.boundary.http_call import SentRequest, call_of, make_sent, protocol_of
 from otel_agent_replay.boundary.http_faults import answers_first, may_go_live, report, stop
 from otel_agent_replay.boundary.http_rewrite import revision_of
 from otel_agent_replay.boundary.http_served import Served
@@ -31,6 +31,7 @@ __all__ = [
     "begin_exchange",
     "finish_abandoned",
     "here_for_http",
+    "make_sent",
 ]
 
 _log = logging.getLogger("otel_agent_replay")

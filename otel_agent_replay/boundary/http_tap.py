@@ -15,7 +15,7 @@ from typing import Any
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, leave_of
 from otel_agent_replay.boundary.failures import recorded_failure
-from otel_agent_replay.boundary.http_call import SentRequest, call_of, header, media_type_of
+from otel_agent_replay.boundary.http_call import SentRequest, call_of, header, media_type_of, telling
 from otel_agent_replay.boundary.http_coding import Masked, codings_of, masked
 from otel_agent_replay.boundary.http_faults import report
 from otel_agent_replay.boundary.http_frames import MEDIA_TYPE as FRAMES
@@ -30,6 +30,7 @@ from otel_agent_replay.model import (
     OutcomeStatus,
     Payload,
     make_outcome,
+    make_response_head,
 )
 from otel_agent_replay.protocols.protocol import Protocol
 
@@ -113,9 +114,10 @@ class ResponseTap:
         try:
             self._end_upload()
             redaction = self.crossing.session.redaction
-            self._head = HttpResponseHead(status, reason, redaction.headers(headers), http_version)
-            self._media_type = media_type_of(header(headers, "content-type"))
-            self._codings = codings_of(headers)
+            self._head = make_response_head(status, reason, redaction.headers(headers), http_version)
+            told = telling(headers)
+            self._media_type = media_type_of(header(told, "content-type"))
+            self._codings = codings_of(told)
             self._packed = bool(self._codings) or self._media_type == FRAMES
             if self._packed:
                 self._limit = MOST_PACKED

@@ -17,6 +17,8 @@ from otel_agent_replay.model.exchange import (
     OutcomeStatus,
     make_call,
     make_outcome,
+    make_request_head,
+    make_response_head,
 )
 from otel_agent_replay.model.identity import (
     RunId,
@@ -103,6 +105,8 @@ __all__ = [
     "make_call",
     "make_node",
     "make_outcome",
+    "make_request_head",
+    "make_response_head",
     "make_span",
     "new_run_id",
     "new_span_id",

@@ -158,3 +158,9 @@ make_call = maker_of(Call)
 
 make_outcome = maker_of(Outcome)
 """The same for `Outcome(...)`."""
+
+make_request_head = maker_of(HttpRequestHead)
+"""The same for `HttpRequestHead(...)`."""
+
+make_response_head = maker_of(HttpResponseHead)
+"""The same for `HttpResponseHead(...)`."""

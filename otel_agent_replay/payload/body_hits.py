@@ -21,6 +21,7 @@ Find = Callable[[bytes], list[tuple[int, int]]]
 _FORM = "application/x-www-form-urlencoded"
 _TEXTS = ("text/", "xml", "javascript", "yaml", "graphql")
 _FIELD = re.compile(r"([^=&]+)=([^&]*)")
+_READ = (*STREAM_TYPES, _FORM)
 
 _Change = tuple[int, int, str]  # a range of the text, and what to write there
 
@@ -35,7 +36,7 @@ class BodyRules:
     @staticmethod
     def needs_reading(media_type: str, data: bytes) -> bool:
         """Return whether such a body needs more than the search for credentials, rules apart: a form or a stream."""
-        return media_type.startswith((*STREAM_TYPES, _FORM)) or stream_text.is_array_stream(data)
+        return media_type.startswith(_READ) or stream_text.is_array_stream(data)
 
     def edits(self, data: bytes, media_type: str, find: Find, *, typed: bool) -> list[Edit]:
         """Return the edits of one pass; `find` gives the ranges of credentials in any bytes."""

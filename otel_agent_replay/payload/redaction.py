@@ -177,6 +177,11 @@ class Redaction:
         """Return the headers that may be stored, in order. Credentials are left out, and learnt."""
         wanted = tuple(items)
         version, known = self._known_headers  # most headers come again with every call
+        if version == self._learnt.version:
+            try:
+                return tuple([kept for item in wanted if (kept := known[item]) is not None])
+            except KeyError:
+                pass
         fresh: Sequence[_Header] = wanted
         if version == self._learnt.version and len(known) < _MOST_HEADERS:
             fresh = [item for item in wanted if item not in known]

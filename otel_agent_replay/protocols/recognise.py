@@ -154,7 +154,6 @@ _CHOICES: Final[tuple[tuple[str, _Choice], ...]] = (
     ("/invoke", _invoke),
     ("/invoke-with-response-stream", _invoke),
 )
-_ENDINGS: Final = tuple(ending for ending, _ in _CHOICES)
 
 
 def recognise(method: str, url: str, request_headers: Any, body: bytes) -> Protocol | None:
@@ -164,16 +163,17 @@ def recognise(method: str, url: str, request_headers: Any, body: bytes) -> Proto
     'openai.chat_completions'
     """
     del request_headers
-    path = url.partition("?")[0].partition("#")[0].rstrip("/")
-    if not path.endswith(_ENDINGS) or method.upper() != "POST" or not body or body.lstrip()[:1] != b"{":
+    path, choose = _choice_at(url)
+    if choose is None or method.upper() != "POST" or not body or body.lstrip()[:1] != b"{":
         return None
-    return _choice_at(path)(path, body)
+    return choose(path, body)
 
 
 @lru_cache(maxsize=256)
-def _choice_at(path: str) -> _Choice:
-    """The choice for a path with a known ending. Kept, since a service calls few of them again and again."""
-    return next(choose for ending, choose in _CHOICES if path.endswith(ending))
+def _choice_at(url: str) -> tuple[str, _Choice | None]:
+    """The path of `url`, and the choice there if it ends like one. Kept: a service calls few again and again."""
+    path = url.partition("?")[0].partition("#")[0].rstrip("/")
+    return path, next((choose for ending, choose in _CHOICES if path.endswith(ending)), None)
 
 
 def _any_in(body: bytes, *names: bytes) -> bool:

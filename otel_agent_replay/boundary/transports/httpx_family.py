@@ -20,6 +20,7 @@ from otel_agent_replay.boundary.http_exchange import (
     answers_first,
     begin_exchange,
     here_for_http,
+    make_sent,
 )
 from otel_agent_replay.boundary.http_faults import report
 from otel_agent_replay.boundary.transport_faults import Fault, TransportFault
@@ -343,8 +344,25 @@ def _tell_head(tap: ResponseTap, response: Any) -> None:
     )
 
 
+_texts: dict[tuple[bytes, bytes], tuple[str, str]] = {}
+_MOST_TEXTS = 2_048
+
+
 def _text(raw: Any) -> tuple[tuple[str, str], ...]:
-    return tuple([(name.decode("latin-1"), value.decode("latin-1")) for name, value in raw])
+    """Return headers as text. Most come again with every call: the same objects then, quick to be looked up."""
+    try:
+        return tuple([_texts[item] for item in raw])
+    except KeyError:
+        return tuple([_as_text(item) for item in raw])
+
+
+def _as_text(item: tuple[bytes, bytes]) -> tuple[str, str]:
+    text = _texts.get(item)
+    if text is None:
+        if len(_texts) >= _MOST_TEXTS:
+            _texts.clear()
+        text = _texts[item] = (item[0].decode("latin-1"), item[1].decode("latin-1"))
+    return text
 
 
 def _to_send(library: _Library, request: Any, tap: ResponseTap) -> Any:
@@ -372,8 +390,8 @@ def _known_body(library: _Library, request: Any) -> bytes | None:
 def _sent(transport: Any, request: Any, body: bytes | None, streamed: bool) -> SentRequest:
     proxied = "Proxy" in type(getattr(transport, "_pool", None)).__name__
     notes = ("it was sent through a proxy",) if proxied else ()
-    return SentRequest(
-        request.method, str(request.url), _text(request.headers.raw), body, streamed, notes=notes, movable=not proxied
+    return make_sent(
+        request.method, str(request.url), _text(request.headers.raw), body, streamed, True, notes, not proxied
     )
 
 
