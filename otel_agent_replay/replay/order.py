@@ -5,8 +5,9 @@ begins and ends of a run's crossings form one list of turns; an answer may end w
 has been taken. Between two ends of different tasks or threads the consumer of the first gets the time to act
 (`quiet`). Code that crosses one call at a time pays an uncontended lock and nothing more.
 
-A wait that can make no progress is let go: at once when nothing else can run, else after as long as the
-recording took at that place plus a grace; `not_imposed` holds the steps. Runs that lie in one another share one
+A wait that can make no progress is let go: at once when nothing else can run, else when everything has stood still for
+as long as the recording took at that place plus a grace (a thread that a busy machine does not run is not standing
+still); `not_imposed` holds the steps. Runs that lie in one another share one
 order: an agent that goes by which of its agents was done first must see the same one. This module serves nothing and
 compares nothing.
 """
@@ -15,26 +16,27 @@ from __future__ import annotations
 
 import asyncio
 import threading
-import time
-from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
+from contextvars import Context
 from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
 
-from otel_agent_replay.replay.quiet import loop_is_idle, quiet_loop, quiet_threads, threads_are_alone
+from otel_agent_replay.boundary.ticks import TURNS_COUNTED
+from otel_agent_replay.replay.loop_turns import RecordedTurns, ReplayedTurns
+from otel_agent_replay.replay.quiet import Rest, loop_is_idle, one_turn, quiet_loop, quiet_threads, threads_are_alone
 from otel_agent_replay.replay.tape import Entry, Tape, ThreadEnd
 
 Ending = Entry | ThreadEnd
 
-_monotonic = time.monotonic  # bound at import: our own clock reads are never recorded
 _running_loop = asyncio._get_running_loop
 _current_task = asyncio.current_task
 _ident = threading.get_ident
 _sequence_of = attrgetter("sequence")
 
-_GRACE = 0.25  # seconds beyond the recorded time before a turn counts as never coming
-_LONGEST_WAIT = 60.0  # seconds, whatever the recording took
+_GRACE = 0.25  # seconds of rest beyond the recorded time before a turn counts as never coming
+_LONGEST_REST = 60.0  # seconds, whatever the recording took
+_TURNS_TOGETHER = 4  # turns of a loop for which a call looks that is to end together with others
 _FRONT_TICK = 0.005
 _BACK_TICK = 0.1
 
@@ -75,6 +77,8 @@ class CompletionOrder:
         self._marks = 0  # how many turns were taken, in whatever order
         self._last_ender: tuple[int, object] | None = None
         self._last_ended: Ending | None = None
+        self._recorded_turns: dict[int, RecordedTurns] = {}  # by the tape's place
+        self._loop_turns = ReplayedTurns()
         self._lock = threading.Lock()
         self._acquire, self._release = self._lock.acquire, self._lock.release  # a third of what `with` costs
         self._waiters: dict[int, list[tuple[Ending, Callable[[], None]]]] = {}
@@ -106,7 +110,10 @@ class CompletionOrder:
         if last is None or not _is_owner(last):
             self._last_ender = _owner()
         self._last_ended = entry
+        others_wait = bool(self._waiters)
         self._take(entry.end_turn)
+        if others_wait:
+            self._loop_turns.ended()
 
     def open_up(self) -> None:
         """Let everybody go: the replay has stopped."""
@@ -138,8 +145,11 @@ class CompletionOrder:
         if self._must_be_quiet():
             last = self._last_ender
             same_loop = last is not None and last[0] == _ident()
-            if same_loop and last is not None and last[1] is not None and self._ended_together(entry):
-                return
+            if same_loop and last is not None and last[1] is not None:
+                apart = self._turns_since_the_end_before(entry.end_turn)
+                if apart is not None and apart < TURNS_COUNTED:
+                    await self._loop_turns.passed(apart)
+                    return
             await quiet_loop(threads=not same_loop)
 
     async def hold(self, entry: Ending) -> None:
@@ -158,6 +168,7 @@ class CompletionOrder:
         if turn < 0:
             return
         waiters = None
+        together: Sequence[Callable[[], None]] = ()
         self._acquire()
         try:
             taken = self._taken
@@ -170,11 +181,15 @@ class CompletionOrder:
                 self._head = head
                 if self._waiters:
                     waiters = self._waiters.pop(head, None)
+                    if self._waiters:
+                        together = self._wake_together(turn)
         finally:
             self._release()
         if waiters is not None:
             for _, wake in waiters:
                 wake()
+        for wake in together:
+            wake()
 
     def _must_be_quiet(self) -> bool:
         """Whether the end before this one was another thread's or task's: its consumer must have run first.
@@ -199,21 +214,52 @@ class CompletionOrder:
         """Return the place of the tape that an entry lies on among the tapes; one that never ended lies anywhere."""
         return self._turns[entry.end_turn].tape if 0 <= entry.end_turn < len(self._turns) else 0
 
-    def _ended_together(self, entry: Ending) -> bool:
-        """Whether this end and the one before it fell into one turn of the recorded loop, or the turn after.
+    def _turns_since_the_end_before(self, turn: int) -> int | None:
+        """Return how many turns of the recorded loop lay between this end and the one before it, None for unknown.
 
-        Then no consumer of the first had run yet. A recording without any gap did not count turns, and the turns
-        between the ends of two runs were not counted.
+        The turns between the ends of two runs were not counted.
         """
-        before = next((turn for turn in range(entry.end_turn - 1, -1, -1) if self._turns[turn].is_end), None)
-        if before is None or entry.end_turn >= len(self._turns):
-            return False
-        (first, _, _, tape), (second, _, _, own) = self._turns[before], self._turns[entry.end_turn]
-        numbers = self._tapes[own].numbers()
-        if tape != own or not numbers or len(numbers) >= numbers[-1]:
-            return False
-        used = bisect_left(numbers, second) - bisect_right(numbers, first)
-        return second - first - 1 - used <= 1
+        before = next((other for other in range(turn - 1, -1, -1) if self._turns[other].is_end), None)
+        if before is None or turn >= len(self._turns):
+            return None
+        (first, _, _, tape), (second, _, _, own) = self._turns[before], self._turns[turn]
+        if tape != own:
+            return None
+        recorded = self._recorded_turns.get(own)
+        if recorded is None:
+            recorded = self._recorded_turns[own] = RecordedTurns(self._tapes[own])
+        return recorded.between(first, second) if recorded.counted else None
+
+    def _wake_together(self, turn: int) -> Sequence[Callable[[], None]]:
+        """Return the wakes of the running loop's tasks that may end in the same turn as the call that ended at `turn`,
+        or as the one after it a turn later: in the recording each of them was done before anybody could act.
+
+        They are still to look whether it is their turn (`_has_come`): each ends just before the next looks.
+        """
+        if turn >= len(self._turns) or not self._turns[turn].is_end or self._turns_since_the_end_before(turn) == 0:
+            return ()  # who comes after the first of them was told by it
+        found: list[Callable[[], None]] = []
+        turns_later = 0
+        for other in range(turn + 1, len(self._turns)):
+            if not self._turns[other].is_end:
+                continue
+            apart = self._turns_since_the_end_before(other)
+            if apart is None or turns_later + apart >= TURNS_COUNTED:
+                break
+            turns_later += apart
+            for _, wake in self._waiters.get(other, ()):
+                waiter = getattr(wake, "__self__", None)
+                if isinstance(waiter, _Turn) and waiter.thread == _ident():
+                    found.append(wake)
+        return found
+
+    async def _has_come(self, entry: Ending) -> bool:
+        """Whether it is `entry`'s turn now, or a few turns of the loop later, in which those before it end."""
+        for _ in range(_TURNS_TOGETHER):
+            if self._head >= entry.end_turn:
+                return True
+            await one_turn()
+        return self._head >= entry.end_turn
 
     def _register(self, entry: Ending, wake: Callable[[], None]) -> bool:
         with self._lock:
@@ -240,7 +286,7 @@ class CompletionOrder:
             return not self._waiters or entry.end_turn <= min(self._waiters)
 
     def _patience(self, entry: Ending) -> float:
-        """Return how many seconds the turn that everybody waits for may take, counted from the last one taken.
+        """Return how many seconds of rest the turn that everybody waits for may take, from the last one taken.
 
         A timeout that fired in the recording fires in the replay too, on the real clock, and later in the
         order than instant answers suggest: hence the recorded time since the oldest open call began.
@@ -251,7 +297,7 @@ class CompletionOrder:
                 return _GRACE
             open_calls = [entry, *self._held, *(one for waiting in self._waiters.values() for one, _ in waiting)]
         begun = min(one.span[0] for one in open_calls)
-        return min(max(_recorded_ns(self._turns[head]) - begun, 0) / 1e9, _LONGEST_WAIT) + _GRACE
+        return min(max(_recorded_ns(self._turns[head]) - begun, 0) / 1e9, _LONGEST_REST) + _GRACE
 
     def _let_go(self, entry: Ending) -> None:
         """Count every turn before this end as taken, so that nobody waits for it again."""
@@ -274,16 +320,17 @@ class CompletionOrder:
         wake = turn.set
         if not self._register(entry, wake):
             return
-        marks, since = self._marks, _monotonic()
+        marks, rest = self._marks, Rest()
         while not turn.is_set():
             front = self._is_front(entry)
             if front and self._marks == marks and threads_are_alone():
                 break
-            if turn.wait(_FRONT_TICK if front else _BACK_TICK):
+            tick = _FRONT_TICK if front else _BACK_TICK
+            if turn.wait(tick):
                 return
             if self._marks != marks:
-                marks, since = self._marks, _monotonic()
-            elif self._is_front(entry) and _monotonic() - since > self._patience(entry):
+                marks, rest = self._marks, Rest()
+            elif self._is_front(entry) and rest.lasted(tick) > self._patience(entry):
                 break
         else:
             return
@@ -291,64 +338,89 @@ class CompletionOrder:
         self._let_go(entry)
 
     async def _suspend(self, entry: Ending, *, held: bool) -> None:
-        loop = asyncio.get_running_loop()
-        turn = _Turn(loop)
-        wake = turn.wake
-        if not self._register(entry, wake) and not held:
+        turn = _Turn(asyncio.get_running_loop())
+        if not self._register(entry, turn.wake) and not held:
             return
+        watch = _Watch(self, entry, turn)
         try:
-            marks, since = self._marks, loop.time()
-            while not self._opened_up:
-                front = self._is_front(entry)
-                if await turn.wait(_FRONT_TICK if front else _BACK_TICK) and not held:
-                    return
-                if self._marks != marks:
-                    marks, since = self._marks, loop.time()
-                elif self._is_front(entry) and self._overdue(loop, entry, loop.time() - since):
-                    self._let_go(entry)
+            while not self._opened_up and not watch.overdue:
+                await turn.come()
+                if not held and not watch.overdue and await self._has_come(entry):
                     return
         finally:
-            self._forget(entry, wake)
+            watch.stop()
+            self._forget(entry, turn.wake)
+        if watch.overdue:
+            self._let_go(entry)
 
-    def _overdue(self, loop: asyncio.AbstractEventLoop, entry: Ending, waited: float) -> bool:
-        return waited > self._patience(entry) or (loop_is_idle(loop, ignoring=_Turn._resolve) and threads_are_alone())
+    def _overdue(self, loop: asyncio.AbstractEventLoop, entry: Ending, rested: float) -> bool:
+        return rested > self._patience(entry) or (loop_is_idle(loop, ignoring=_Watch.look) and threads_are_alone())
 
 
 class _Turn:
-    """One task's wait: woken from any thread, or after a tick."""
+    """One task's wait for its turn, ended from any thread."""
 
-    __slots__ = ("_future", "_loop", "_thread", "_woken")
+    __slots__ = ("_future", "_woken", "loop", "thread")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._thread = _ident()
+        self.loop = loop
+        self.thread = _ident()
         self._woken = False
         self._future: asyncio.Future[None] | None = None
 
     def wake(self) -> None:
         """End the wait."""
         self._woken = True
-        if _ident() == self._thread:
+        if _ident() == self.thread:
             self._resolve()
-        elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._resolve)
+        elif not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self._resolve)
 
     def _resolve(self) -> None:
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
-    async def wait(self, seconds: float) -> bool:
-        """Wait to be woken, at most `seconds`; return whether it was."""
+    async def come(self) -> None:
+        """Wait to be woken; only that lets the task run on, so that those woken one after another run so."""
         if not self._woken:
-            self._future = self._loop.create_future()
-            timer = self._loop.call_later(seconds, self._resolve)
+            self._future = self.loop.create_future()
             try:
                 await self._future
             finally:
-                timer.cancel()
                 self._future = None
-        woken, self._woken = self._woken, False
-        return woken
+        self._woken = False
+
+
+class _Watch:
+    """Looks now and then, beside a task that waits for its turn, whether that will never come: then it is `overdue`."""
+
+    __slots__ = ("_entry", "_marks", "_order", "_rest", "_tick", "_timer", "_turn", "overdue")
+
+    def __init__(self, order: CompletionOrder, entry: Ending, turn: _Turn) -> None:
+        self.overdue = False
+        self._order, self._entry, self._turn = order, entry, turn
+        self._marks, self._rest = order._marks, Rest(turn.loop)
+        self._tick = 0.0
+        self._look_again()
+
+    def _look_again(self) -> None:
+        self._tick = _FRONT_TICK if self._order._is_front(self._entry) else _BACK_TICK
+        self._timer = Context().run(self._turn.loop.call_later, self._tick, self.look)  # in real time
+
+    def look(self) -> None:
+        """Look whether anything has moved."""
+        order, entry = self._order, self._entry
+        if order._marks != self._marks:
+            self._marks, self._rest = order._marks, Rest(self._turn.loop)
+        elif order._is_front(entry) and order._overdue(self._turn.loop, entry, self._rest.lasted(self._tick)):
+            self.overdue = True
+            self._turn.wake()
+            return
+        self._look_again()
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._timer.cancel()
 
 
 def _is_owner(owner: tuple[int, object]) -> bool:

@@ -10,16 +10,21 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator
 from pathlib import Path
 
 _TURNS = 10_000  # most turns given to an event loop whose ready queue can be seen
 _BLIND_TURNS = 25  # turns given to a loop that shows no ready queue (uvloop)
 _POLL = 0.0005  # seconds between two looks at the threads
-_LONGEST = 0.25  # seconds after which threads that still move are left alone: a starved one may need long
+_LONGEST = 0.25  # seconds of processor time after which threads that still move are left alone
+_LOOKS = 4000  # looks after which they are left alone whatever they used: a starved one may need long
+_RESTLESS = 60.0  # seconds after which somebody who still moves is taken to do so for ever
 _STILL = 3  # equal looks in a row that count as rest
 _SWITCH = 0.0001  # seconds after which a waiting thread asks for the interpreter, while one looks
 
+_monotonic = time.monotonic  # bound at import: our own clock reads are never recorded
+_process_time = time.process_time
 _current_frames = sys._current_frames
 _TASKS = Path("/proc/self/task")
 _HAS_TASKS = _TASKS.is_dir()
@@ -52,10 +57,10 @@ async def quiet_loop(*, threads: bool) -> None:
     ready = getattr(loop, "_ready", None)
     if ready is None:
         for _ in range(_BLIND_TURNS):
-            await _yield()
+            await one_turn()
         return
     for _ in range(_TURNS):
-        await _yield()
+        await one_turn()
         if not ready:
             return
 
@@ -67,7 +72,8 @@ class _Yield:
         yield
 
 
-async def _yield() -> None:
+async def one_turn() -> None:
+    """Let everything else in the running loop that is ready run once."""
     await _Yield()
 
 
@@ -101,37 +107,67 @@ _hurry = _Hurry()
 
 
 def quiet_threads() -> bool:
-    """Wait until no other thread moves, a quarter of a second at most; return whether it has come to that."""
+    """Wait until no other thread moves, or has used up its time; return whether it has come to rest."""
     pause = threading.Event()
     still, before = 0, _positions()
+    until = _process_time() + _LONGEST
     with _hurry:
-        for _ in range(int(_LONGEST / _POLL)):
+        for _ in range(_LOOKS):
             if not before:
                 return True
             pause.wait(_POLL)
             still, before = _compared(still, before)
             if still >= _STILL:
                 return True
+            if _process_time() > until:
+                return False
     return False
 
 
 async def _quiet_threads_async(loop: asyncio.AbstractEventLoop) -> None:
     still, before = 0, _positions()
+    until = _process_time() + _LONGEST
     with _hurry:
-        for _ in range(int(_LONGEST / _POLL)):
+        for _ in range(_LOOKS):
             if not before:
                 return
             pause = loop.create_future()
             loop.call_later(_POLL, _resolve, pause)
             await pause
             still, before = _compared(still, before)
-            if still >= _STILL:
+            if still >= _STILL or _process_time() > until:
                 return
 
 
 def _resolve(pause: asyncio.Future[None]) -> None:
     if not pause.done():
         pause.set_result(None)
+
+
+class Rest:
+    """For how many seconds nothing else has moved while somebody waits for it: no other thread, nothing in `loop`.
+
+    A thread that a busy machine does not let run is ready to, and time in which the looker itself did not run does not
+    count, so that nobody is given up for want of a processor. What never comes to rest counts as rest after a minute.
+    """
+
+    __slots__ = ("_before", "_began", "_looked", "_loop", "_seconds")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self._loop = loop
+        self._before = _positions()
+        self._began = self._looked = _monotonic()
+        self._seconds = 0.0
+
+    def lasted(self, most: float) -> float:
+        """Look again, and return the seconds of rest until now; since the last look at most `most` count."""
+        now, before = _monotonic(), self._before
+        self._before = _positions()
+        still = self._before == before and not _any_running() and not getattr(self._loop, "_ready", None)
+        if still or now - self._began > _RESTLESS:
+            self._seconds += min(now - self._looked, most)
+        self._looked = now
+        return self._seconds
 
 
 _Positions = dict[int, tuple[int, int]]

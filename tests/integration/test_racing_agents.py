@@ -73,9 +73,10 @@ def test_first_completed_of_three_wins_again():
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
-        return [await summarise(tasks[task]) for task in done]
+        # Two that are done at once, on a busy machine, come out of the set in the order of their addresses.
+        return [await summarise(text) for text in sorted(tasks[task] for task in done)]
 
-    assert _replays_exactly(agent, live) == ["summary of fast"]
+    assert _replays_exactly(agent, live)[0] == "summary of fast"
 
 
 def test_first_completed_repeatedly_sees_one_at_a_time():
@@ -304,9 +305,34 @@ def test_slow_consumers_change_nothing(agent_delay):
         for task in pending:
             task.cancel()
         await asyncio.gather(*pending, return_exceptions=True)
-        return [await summarise(task.result()) for task in done]
+        return [await summarise(text) for text in sorted(task.result() for task in done)]
 
-    assert len(_replays_exactly(agent, live)) == 1
+    assert "summary of answer of fast" in _replays_exactly(agent, live)
+
+
+def test_many_calls_that_ended_in_one_turn_are_seen_together():
+    """However many calls ended in one turn of the loop, whoever waited for the first finds all of them done."""
+    live = Live()
+    sources = "abcdefgh"
+    events = {}
+
+    async def search(source):
+        live.calls += 1
+        await events[source].wait()
+        return f"answer of {source}"
+
+    search = tool_async("search", search, "source")
+    count = tool("count", lambda number: number, "number")
+
+    async def agent():
+        events.update((source, asyncio.Event()) for source in sources)
+        tasks = [asyncio.create_task(search(source)) for source in sources]
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(0.005, lambda: [events[source].set() for source in reversed(sources)])
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        return count(len(done))
+
+    assert _replays_exactly(agent, live, replays=5) == len(sources)
 
 
 @pytest.mark.parametrize("together", [True, False])

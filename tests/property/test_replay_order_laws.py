@@ -75,3 +75,46 @@ def test_threads_complete_in_the_recorded_order(delays):
     replayed = Replayed(recording, agent)
     assert replayed.result == expected
     assert list(replayed.tape.left()) == []
+
+
+@SLOW
+@given(st.lists(st.integers(0, 4), min_size=2, max_size=9), st.booleans())
+def test_calls_that_end_turns_apart_are_seen_in_the_recorded_groups(gaps, cancels):
+    """However many turns of the loop lie between ends, whoever waits for the next sees the same ones done together."""
+    events = {}
+
+    async def search(number):
+        await events[number].wait()
+        return number
+
+    search = tool_async("search", search, "number")
+    note = tool("note", lambda text: text, "text")
+
+    async def release():
+        for number, gap in enumerate(gaps):
+            for _ in range(gap):
+                await asyncio.sleep(0)
+            events[number].set()
+
+    async def agent():
+        events.update((number, asyncio.Event()) for number in range(len(gaps)))
+        tasks = {asyncio.create_task(search(number)): number for number in reversed(range(len(gaps)))}
+        await asyncio.sleep(0)
+        releasing = asyncio.create_task(release())
+        groups, pending = [], set(tasks)
+        while pending:
+            done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+            groups.append(note(str(sorted(tasks[task] for task in done))))
+            if cancels:
+                for task in pending:
+                    task.cancel()
+                await asyncio.gather(*pending, return_exceptions=True)
+                break
+        await releasing
+        return groups
+
+    expected, recording = record(agent)
+    replayed = Replayed(recording, agent)
+    assert replayed.result == expected
+    assert replayed.playback.order.not_imposed == []
+    assert list(replayed.tape.left()) == []
