@@ -18,6 +18,7 @@ from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.imports.files import READERS
 
 if TYPE_CHECKING:
+    from otel_agent_replay.imports.files import TraceLabel
     from otel_agent_replay.imports.landing import Landed
     from otel_agent_replay.imports.recording_landing import RecordingLander
     from otel_agent_replay.model import Anomaly, Span
@@ -57,6 +58,7 @@ def import_(lake: Path, from_: str, files: tuple[Path, ...], as_json: bool) -> i
     from otel_agent_replay.export.rules_file import redaction_of
     from otel_agent_replay.imports.landing import land
     from otel_agent_replay.imports.recording_landing import RecordingLander
+    from otel_agent_replay.imports.trace_labels import write_trace_labels
     from otel_agent_replay.settings import Settings
 
     missing = next((path for path in files if not path.exists() or path.is_dir()), None)
@@ -69,6 +71,8 @@ def import_(lake: Path, from_: str, files: tuple[Path, ...], as_json: bool) -> i
         while batch := list(islice(reading.spans, _AT_ONCE)):
             told.add(land(lake, batch, source=reading.source_of, redaction=redaction, noted=reading.noted))
     told.noted += reading.noted
+    for score in write_trace_labels(lake, reading.labels, told.run_ids, redaction):
+        remark(f"note: {score.name} was left out: no spans of its trace {score.trace_id.hex()} came with it")
     told.print(as_json=as_json)
     for code, message in reading.failed:
         complain(code, message)
@@ -78,7 +82,8 @@ def import_(lake: Path, from_: str, files: tuple[Path, ...], as_json: bool) -> i
 class _Reading:
     """Files being read, one after the other; what lies in them as whole runs lands meanwhile.
 
-    `noted` is what was wrong so far, `failed` the files that could not be read (code and message).
+    `noted` is what was wrong so far, `labels` what the files say of their traces, `failed` the files that could not be
+    read (code and message).
     """
 
     def __init__(self, files: Sequence[Path], from_: str, lander: RecordingLander, told: _Told) -> None:
@@ -88,6 +93,7 @@ class _Reading:
         self._sources: dict[bytes, str] = {}
         self._line = TallyLine("spans read")
         self.noted: list[Anomaly] = []
+        self.labels: list[TraceLabel] = []
         self.failed: list[tuple[str, str]] = []
         self.spans = chain.from_iterable(map(self._spans_of, files))
 
@@ -109,6 +115,7 @@ class _Reading:
                     found.anomalies.clear()
             self._told.add(self._lander.add(found.recordings, path.stat().st_mtime_ns))
             self.noted += found.anomalies
+            self.labels += found.labels
             for note in found.notes:
                 remark(f"note: {path}: {note}")
         except DamagedRecording as error:
@@ -129,6 +136,11 @@ class _Told:
     def anomalies(self) -> list[Anomaly]:
         """Everything that is odd."""
         return [*self.noted, *(one for told in self._of_traces.values() for one in told)]
+
+    @property
+    def run_ids(self) -> dict[bytes, bytes]:
+        """Run ids by trace id."""
+        return {trace_id: run_id for run_id, trace_id in self.traces}
 
     def add(self, landed: Landed) -> None:
         """Add one landing."""

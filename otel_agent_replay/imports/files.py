@@ -15,20 +15,34 @@ from typing import Any, NamedTuple
 from otel_agent_replay.errors import ConfigurationError, DamagedRecording
 from otel_agent_replay.imports.opened_file import OpenedFile
 from otel_agent_replay.imports.recording import Recording
-from otel_agent_replay.model import Anomaly, Span
+from otel_agent_replay.model import Anomaly, AttributeValue, Span
+
+
+@dataclass(frozen=True, slots=True)
+class TraceLabel:
+    """`who` says at `time_ns` (Unix nanoseconds) that `name` of a trace is `value`; `span_id`: of one span of it."""
+
+    trace_id: bytes
+    who: str
+    time_ns: int
+    name: str
+    value: AttributeValue
+    note: str = ""
+    span_id: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a reader found. `spans` and `recordings` may be read once; `anomalies` is complete when they were read.
+    """What a reader found. `spans` and `recordings` may be read once; the lists are complete when they were read.
 
-    `notes` are sentences on what the format does not tell.
+    `labels` are what the file says of traces beside their spans, `notes` sentences on what the format does not tell.
     """
 
     format: str
     spans: Iterable[Span] = ()
     recordings: Iterable[Recording] = ()
     anomalies: list[Anomaly] = field(default_factory=list)
+    labels: list[TraceLabel] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 

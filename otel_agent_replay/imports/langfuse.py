@@ -2,7 +2,7 @@
 
 What Langfuse took out of a span's attributes lies in fields of the observation; it goes back under the names that its
 SDK writes (`langfuse.observation.*`), beside the attributes that the span was sent with. Times have milliseconds,
-values of attributes have become texts. Scores are not spans: they are told of, and left out.
+values of attributes have become texts. Scores of a trace, or of an observation in it, are labels.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from otel_agent_replay.imports.files import Found, spans_of
+from otel_agent_replay.imports.files import Found, TraceLabel, spans_of
 from otel_agent_replay.imports.foreign_values import attribute_of, attributes_of, span_id_of, time_ns_of, trace_id_of
 from otel_agent_replay.imports.opened_file import OpenedFile
 from otel_agent_replay.model import (
@@ -55,10 +55,12 @@ def read(file: OpenedFile) -> Found:
     """Return the spans of the file, one an observation."""
     anomalies: list[Anomaly] = []
     notes = ["a Langfuse export: times in milliseconds, and text where attributes had numbers"]
-    return Found("langfuse", spans_of(_read(file, notes), anomalies), anomalies=anomalies, notes=notes)
+    labels: list[TraceLabel] = []
+    found = spans_of(_read(file, labels, notes), anomalies)
+    return Found("langfuse", found, anomalies=anomalies, labels=labels, notes=notes)
 
 
-def _read(file: OpenedFile, notes: list[str]) -> Iterator[Span | Anomaly]:
+def _read(file: OpenedFile, labels: list[TraceLabel], notes: list[str]) -> Iterator[Span | Anomaly]:
     for document in _documents(file):
         if isinstance(document, Anomaly):
             yield document
@@ -68,9 +70,15 @@ def _read(file: OpenedFile, notes: list[str]) -> Iterator[Span | Anomaly]:
         if not isinstance(observations, list):
             observations = [document]  # one observation by itself
             trace = {}
-        scores = trace.get("scores")
-        if isinstance(scores, list) and scores:
-            notes.append(f"{len(scores)} scores of trace {trace.get('id')} are no spans and were left out")
+        for score in _list(document.get("scores") or trace.get("scores")):
+            label = _label(score, trace)
+            if isinstance(label, Anomaly):
+                yield label
+            else:
+                labels.append(label)
+        corrections = _list(trace.get("corrections"))
+        if corrections:
+            notes.append(f"{len(corrections)} corrections of trace {trace.get('id')} are no spans and were left out")
         for observation in observations:
             yield _checked(observation, trace)
 
@@ -98,6 +106,42 @@ def _unreadable(file: OpenedFile, what: str) -> Anomaly:
 
 def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _label(score: Any, trace: Mapping[str, Any]) -> TraceLabel | Anomaly:
+    """Return a score as a label: who gave it, when it was last changed, its comment as the note."""
+    if not isinstance(score, dict):
+        detail = f"score {score!r} of trace {trace.get('id')} is only named, not told: it was left out"
+        return Anomaly(AnomalyCode.UNREADABLE, detail, trace_id_of(trace.get("id")))
+    trace_id, name, value = trace_id_of(score.get("traceId") or trace.get("id")), score.get("name"), _score(score)
+    if not trace_id or not isinstance(name, str) or not name or value is None:
+        detail = f"score {score.get('id')!r} has no trace, name or value: it was left out"
+        return Anomaly(AnomalyCode.UNREADABLE, detail, trace_id)
+    times = (time_ns_of(score.get(field)) for field in ("updatedAt", "timestamp", "createdAt"))
+    who = score.get("authorUserId") or str(score.get("source") or "").lower()
+    note = score.get("comment")
+    return TraceLabel(
+        trace_id,
+        f"langfuse:{who}" if who else "langfuse",
+        next(filter(None, times), 0),
+        f"score.{name}",
+        value,
+        note if isinstance(note, str) else "",
+        span_id_of(score.get("observationId")),
+    )
+
+
+def _score(score: Mapping[str, Any]) -> AttributeValue:
+    """Return the value of a score by its type: a number, yes or no, a category or a text; None where there is none."""
+    kind, value = score.get("dataType"), score.get("value")
+    if kind in ("NUMERIC", "BOOLEAN", None) and isinstance(value, (bool, int, float)):
+        return bool(value) if kind == "BOOLEAN" or isinstance(value, bool) else float(value)
+    texts = (score.get("stringValue"), score.get("longStringValue"), value)
+    return next((text for text in texts if isinstance(text, str) and text), None)
 
 
 def _checked(observation: Any, trace: Mapping[str, Any]) -> Span | Anomaly:

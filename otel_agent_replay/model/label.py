@@ -9,7 +9,10 @@ from otel_agent_replay.model.span import AttributeValue
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """`who` says at `time_ns` (Unix nanoseconds) that `name` of run `run_id` is `value`; `note` says why."""
+    """`who` says at `time_ns` (Unix nanoseconds) that `name` of run `run_id` is `value`; `note` says why.
+
+    `span_id` is of the span that is judged; empty: the run.
+    """
 
     run_id: bytes
     who: str
@@ -17,3 +20,4 @@ class Label:
     name: str
     value: AttributeValue
     note: str = ""
+    span_id: bytes = b""
