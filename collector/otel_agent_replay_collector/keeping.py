@@ -31,8 +31,14 @@ class Policy:
         `failed`: a span ended with an error. `flagged`: its agent marked the run. `risky`: it says of a step that it
         writes or acts outside. The rest is drawn by the trace's id alone, so that every receiver draws the same.
         """
-        drawn = int.from_bytes(hashlib.sha256(trace_id).digest()[:7], "big") < self._threshold
-        return drawn or any(self._is_kept_for(span) for span in spans)
+        return self._draws(trace_id) or any(self._is_kept_for(span) for span in spans)
+
+    def keeps_plain(self, trace_id: bytes, failed: bool) -> bool:
+        """Return the same of a trace that says nothing of a run; `failed`: a span of it ended with an error."""
+        return (failed and "failed" in self._always) or self._draws(trace_id)
+
+    def _draws(self, trace_id: bytes) -> bool:
+        return int.from_bytes(hashlib.sha256(trace_id).digest()[:7], "big") < self._threshold
 
     def _is_kept_for(self, span: Span) -> bool:
         return (

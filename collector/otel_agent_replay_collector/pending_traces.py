@@ -86,6 +86,10 @@ class PendingTraces:
         """Return the requests that hold parts of any of these traces, in order of arrival."""
         return sorted(set().union(*(self._traces[trace_id].places for trace_id in trace_ids)))
 
+    def items_of(self, trace_ids: Iterable[bytes]) -> int:
+        """Return how many spans and records of these traces wait."""
+        return sum(self._traces[trace_id].items for trace_id in trace_ids)
+
     def set_aside(self, trace_id: bytes) -> None:
         """Forget a trace that cannot be landed; its requests stay needed."""
         del self._traces[trace_id]

@@ -23,7 +23,8 @@ from pathlib import Path
 
 from otel_agent_replay.errors import MaintenanceError
 from otel_agent_replay.imports.dialects import LogRecord, joined
-from otel_agent_replay.imports.landing import land
+from otel_agent_replay.imports.landing import Landed, land
+from otel_agent_replay.imports.plain import PlainLanded, plain_lander
 from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.model import Loss, LossReason, Span
 from otel_agent_replay.otlp.span_reader import SpanReader
@@ -45,6 +46,12 @@ _log = logging.getLogger("otel_agent_replay.collector")
 
 _BATCH_ITEMS = 20_000
 _MOST_OF_ONE_TRACE = 100_000
+_LEAST_PLAIN = 1000
+"""Spans from which plain ones are worth a file of their own."""
+
+_MOST_PLAIN_BYTES = 256 << 20
+"""Bytes of requests up to which they are read at once: so much for a batch is no plain spans."""
+
 _PAUSE_S = 0.5
 _OBJECTS_BETWEEN = 200_000
 _SOURCE = "otlp"
@@ -89,6 +96,7 @@ class RequestSealer:
             quiet_s=options.quiet_s, longest_s=options.longest_s, most_items=_MOST_OF_ONE_TRACE
         )
         self._reader = SpanReader()
+        self._plain = plain_lander(options.folder, _SOURCE)
         self._segments: dict[Path, _Requests] = {}
         self._places: dict[int, tuple[Path, Place]] = {}
         self._numbers = 0
@@ -155,18 +163,53 @@ class RequestSealer:
             self._remove(path)
 
     def _land(self, trace_ids: Sequence[bytes]) -> None:
-        spans, records, segments = self._contents(trace_ids)
+        plain = self._land_plain(trace_ids)
+        taken = frozenset((*plain.kept, *plain.left_out))
+        spans, records, segments = self._contents([trace_id for trace_id in trace_ids if trace_id not in taken])
         kept, left_out = self._chosen(spans)
         whole, unjoined = joined(kept, [record for trace_records in records.values() for record in trace_records])
-        losses = self._losses(left_out, unjoined)
-        if whole:
-            landed = land(self._lake, whole, source=_SOURCE, segments=segments)
-            self.done.runs += len(landed.traces)
-            self.done.spans += landed.span_count
-            self.done.anomalies += len(landed.anomalies)
+        unjoined = [record for record in unjoined if record.trace_id not in left_out]
+        left_out_spans = plain.left_out_spans + sum(map(len, left_out.values()))
+        losses = _losses(len(plain.left_out) + len(left_out), left_out_spans, len(unjoined))
+        landed = land(self._lake, whole, source=_SOURCE, segments=segments) if whole else Landed()
         if losses:
-            write_runs(self._lake, (), segments=segments, losses=losses)
+            write_runs(self._lake, (), segments=self._segments_of(trace_ids), losses=losses)
+        # Counted at the end: a batch that fails is landed again, trace by trace.
+        self.done.runs += len(plain.kept) + len(landed.traces)
+        self.done.spans += plain.span_count + landed.span_count
+        self.done.anomalies += len(landed.anomalies)
+        self.done.left_out_runs += len(plain.left_out) + len(left_out)
+        self.done.left_out_spans += left_out_spans
+        self.done.unjoined_records += len(unjoined)
         self._free(self._pending.landed(trace_ids))
+
+    def _land_plain(self, trace_ids: Sequence[bytes]) -> PlainLanded:
+        """Land what is plain of a large batch, thousands of spans at a time; the rest goes the way of objects."""
+        if self._plain is None or self._pending.items_of(trace_ids) < _LEAST_PLAIN:
+            return PlainLanded()
+        requests: list[bytes] = []
+        told_of: set[bytes] = set()
+        places = [self._places[number] for number in self._pending.places_of(trace_ids)]
+        if sum(place.length for _, place in places) > _MOST_PLAIN_BYTES:
+            return PlainLanded()
+        for path, place in places:
+            data = self._segments[path].segment.request(place)
+            if place.kind == TRACES:
+                requests.append(data)
+            else:
+                told_of.update(traces_in(data, place.kind))  # their spans have events to come
+        return self._plain.land(
+            requests,
+            frozenset(trace_ids) - told_of,
+            segments=self._segments_of(trace_ids),
+            least=_LEAST_PLAIN,
+            keeps=None if self._policy.keeps_all else self._policy.keeps_plain,
+        )
+
+    def _segments_of(self, trace_ids: Sequence[bytes]) -> list[str]:
+        """Return the ids of the segments that hold parts of traces."""
+        paths = {self._places[number][0]: None for number in self._pending.places_of(trace_ids)}
+        return [self._segments[path].segment.id for path in paths]
 
     def _contents(
         self, trace_ids: Sequence[bytes]
@@ -174,19 +217,16 @@ class RequestSealer:
         wanted = frozenset(trace_ids)
         spans: dict[bytes, list[Span]] = {}
         records: dict[bytes, list[LogRecord]] = {}
-        segments: dict[str, None] = {}
         for number in self._pending.places_of(trace_ids):
             path, place = self._places[number]
-            segment = self._segments[path].segment
-            segments[segment.id] = None
-            data = segment.request(place)
+            data = self._segments[path].segment.request(place)
             if place.kind == TRACES:
                 for span in self._reader.spans(data, wanted):
                     spans.setdefault(span.trace_id, []).append(span)
             else:
                 for record in records_in(data, wanted):
                     records.setdefault(record.trace_id, []).append(record)
-        return spans, records, list(segments)
+        return spans, records, self._segments_of(trace_ids)
 
     def _chosen(self, spans: Mapping[bytes, list[Span]]) -> tuple[list[Span], dict[bytes, list[Span]]]:
         kept: list[Span] = []
@@ -197,22 +237,6 @@ class RequestSealer:
             else:
                 left_out[trace_id] = members
         return kept, left_out
-
-    def _losses(self, left_out: Mapping[bytes, list[Span]], unjoined: Sequence[LogRecord]) -> list[Loss]:
-        now = time.time_ns()
-        losses: list[Loss] = []
-        if left_out:
-            spans = sum(map(len, left_out.values()))
-            self.done.left_out_runs += len(left_out)
-            self.done.left_out_spans += spans
-            detail = f"left out by the policy of the receiver, with {spans} spans"
-            losses.append(Loss(LossReason.SAMPLED, "run", len(left_out), detail, time_ns=now))
-        unjoined = [record for record in unjoined if record.trace_id not in left_out]
-        if unjoined:
-            self.done.unjoined_records += len(unjoined)
-            detail = "they are no events of GenAI, or their spans did not come with them"
-            losses.append(Loss(LossReason.NOT_COVERED, "log record", len(unjoined), detail, time_ns=now))
-        return losses
 
     def _lose(self, reason: LossReason, what: str, count: int, detail: str, segments: Sequence[str]) -> None:
         loss = Loss(reason, what, count, detail, time_ns=time.time_ns())
@@ -234,6 +258,19 @@ class RequestSealer:
         else:
             path.unlink()
         self.done.segments_removed += 1
+
+
+def _losses(left_out: int, left_out_spans: int, unjoined: int) -> list[Loss]:
+    """Return what a batch does not keep: runs with their spans, and log records."""
+    now = time.time_ns()
+    losses: list[Loss] = []
+    if left_out:
+        detail = f"left out by the policy of the receiver, with {left_out_spans} spans"
+        losses.append(Loss(LossReason.SAMPLED, "run", left_out, detail, time_ns=now))
+    if unjoined:
+        detail = "they are no events of GenAI, or their spans did not come with them"
+        losses.append(Loss(LossReason.NOT_COVERED, "log record", unjoined, detail, time_ns=now))
+    return losses
 
 
 @contextlib.contextmanager

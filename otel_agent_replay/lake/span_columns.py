@@ -220,37 +220,47 @@ def _load_links(columns: Columns) -> list[SpanLink]:
 
 
 def _store_origins(spans: Sequence[Span]) -> dict[str, Any]:
-    """Return the columns of who emitted: each resource and scope is stored once, and taken for its spans."""
-    resources, scopes = [span.resource for span in spans], [span.scope for span in spans]
+    resources, resource_places = _distinct([span.resource for span in spans])
+    scopes, scope_places = _distinct([span.scope for span in spans])
+    return store_origins(resources, resource_places, scopes, scope_places)
+
+
+def store_origins(
+    resources: Sequence[Resource], resource_places: Any, scopes: Sequence[InstrumentationScope], scope_places: Any
+) -> dict[str, Any]:
+    """Return the columns of who emitted: each resource and scope is stored once, and taken where its spans are."""
     return {
         **_taken(
-            resources,
-            lambda distinct: {
-                "resource_attributes": store_mappings([resource.attributes for resource in distinct]),
-                "resource_dropped_attributes": [resource.dropped_attributes or None for resource in distinct],
-                "resource_schema_url": [resource.schema_url or None for resource in distinct],
+            resource_places,
+            {
+                "resource_attributes": store_mappings([resource.attributes for resource in resources]),
+                "resource_dropped_attributes": [resource.dropped_attributes or None for resource in resources],
+                "resource_schema_url": [resource.schema_url or None for resource in resources],
             },
         ),
         **_taken(
-            scopes,
-            lambda distinct: {
-                "scope_name": [scope.name or None for scope in distinct],
-                "scope_version": [scope.version or None for scope in distinct],
-                "scope_attributes": store_mappings([scope.attributes for scope in distinct]),
-                "scope_dropped_attributes": [scope.dropped_attributes or None for scope in distinct],
-                "scope_schema_url": [scope.schema_url or None for scope in distinct],
+            scope_places,
+            {
+                "scope_name": [scope.name or None for scope in scopes],
+                "scope_version": [scope.version or None for scope in scopes],
+                "scope_attributes": store_mappings([scope.attributes for scope in scopes]),
+                "scope_dropped_attributes": [scope.dropped_attributes or None for scope in scopes],
+                "scope_schema_url": [scope.schema_url or None for scope in scopes],
             },
         ),
     }
 
 
-def _taken(origins: Sequence[_T], store: Callable[[Sequence[_T]], Mapping[str, Any]]) -> dict[str, Any]:
+def _distinct(origins: Sequence[_T]) -> tuple[list[_T], Any]:
     distinct = list({id(origin): origin for origin in origins}.values())
     place_of = {id(origin): place for place, origin in enumerate(distinct)}
-    places = pa.array([place_of[id(origin)] for origin in origins], pa.int32())
+    return distinct, pa.array([place_of[id(origin)] for origin in origins], pa.int32())
+
+
+def _taken(places: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
     columns = {
         name: column if isinstance(column, pa.Array) else array_of(column, SPANS.field(name).type)
-        for name, column in store(distinct).items()
+        for name, column in stored.items()
     }
     return {name: column.take(places) for name, column in columns.items() if column.null_count < len(column)}
 

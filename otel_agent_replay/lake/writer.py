@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -163,10 +163,17 @@ def _facts_and_checks(
 
 
 def _pack_number(runs: list[RecordedRun], segments: Sequence[str]) -> int:
-    # From the ids alone: sealing the same runs again after a crash replaces the files instead of adding to them.
     # A trace without a run may come in parts, at different times: there the segments belong to the name.
     apart = b"" if all(run.run.run_id for run in runs) else "\0".join(segments).encode()
-    digest = hashlib.sha256(b"".join(map(_identity, runs)) + apart).digest()
+    return pack_number(map(_identity, runs), apart)
+
+
+def pack_number(identities: Iterable[bytes], apart: bytes = b"") -> int:
+    """Return the number of the pack of attempts, each given by run id, trace id and, from the second on, its number.
+
+    From the ids alone: sealing the same runs again after a crash replaces the files instead of adding to them.
+    """
+    digest = hashlib.sha256(b"".join(identities) + apart).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
 
