@@ -13,7 +13,17 @@ from typing import Any
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.capture.span_facts import span_name
-from otel_agent_replay.model import AnswerSource, Call, Kind, MediaType, Outcome, OutcomeStatus, Payload, SideEffect
+from otel_agent_replay.model import (
+    AnswerSource,
+    Call,
+    HttpResponseHead,
+    Kind,
+    MediaType,
+    Outcome,
+    OutcomeStatus,
+    Payload,
+    SideEffect,
+)
 from otel_agent_replay.wire import convert, joined
 from otel_agent_replay.wire.text import text_to_wire
 from otel_agent_replay.wire.v1 import exchange_pb2
@@ -27,14 +37,10 @@ SMALL_RESULT = 8_192
 
 _NODE_BEGUN = wire.Record.NODE_BEGUN_FIELD_NUMBER
 _NODE_ENDED = wire.Record.NODE_ENDED_FIELD_NUMBER
-_BEGUN_EXCHANGE = wire.NodeBegun.EXCHANGE_FIELD_NUMBER
-_ENDED_EXCHANGE = wire.NodeEnded.EXCHANGE_FIELD_NUMBER
-_REQUEST_HEAD = exchange_pb2.Exchange.REQUEST_FIELD_NUMBER
-_RESPONSE_HEAD = exchange_pb2.Exchange.RESPONSE_FIELD_NUMBER
 _VALUE = MediaType.VALUE.value
 _TAPE = AnswerSource.TAPE
-_TAG = joined.tag
-_IN_BEGUN, _IN_ENDED = _TAG(_NODE_BEGUN, 0)[:-1], _TAG(_NODE_ENDED, 0)[:-1]  # the length follows
+_TAG, _VARINT, _FIXED64 = joined.tag, joined.varint, joined.fixed64
+_IN_BEGUN, _IN_ENDED = _TAG(_NODE_BEGUN, 0)[:-1], _TAG(_NODE_ENDED, 0)[:-1]  # the length follows, here and below
 _BEGUN_SPAN = _TAG(wire.NodeBegun.SPAN_ID_FIELD_NUMBER, 8)
 _BEGUN_PARENT = _TAG(wire.NodeBegun.PARENT_SPAN_ID_FIELD_NUMBER, 8)
 _BEGUN_OCCURRENCE = _TAG(wire.NodeBegun.OCCURRENCE_FIELD_NUMBER)
@@ -43,11 +49,22 @@ _BEGUN_SEQUENCE = _TAG(wire.NodeBegun.SEQUENCE_FIELD_NUMBER)
 _BEGUN_TIME = joined.tag_fixed64(wire.NodeBegun.TIME_NS_FIELD_NUMBER)
 _BEGUN_DIGEST = _TAG(wire.NodeBegun.REQUEST_DIGEST_FIELD_NUMBER, 32)
 _BEGUN_DATA = _TAG(wire.NodeBegun.REQUEST_DATA_FIELD_NUMBER, 0)[:-1]
+_BEGUN_EXCHANGE = _TAG(wire.NodeBegun.EXCHANGE_FIELD_NUMBER, 0)[:-1]
+_BEGUN_STRAND = wire.NodeBegun.STRAND_FIELD_NUMBER
+_BEGUN_PARENT_NODE = wire.NodeBegun.PARENT_NODE_FIELD_NUMBER
 _ENDED_SPAN = _TAG(wire.NodeEnded.SPAN_ID_FIELD_NUMBER, 8)
 _ENDED_SEQUENCE = _TAG(wire.NodeEnded.END_SEQUENCE_FIELD_NUMBER)
 _ENDED_TIME = joined.tag_fixed64(wire.NodeEnded.TIME_NS_FIELD_NUMBER)
 _ENDED_DIGEST = _TAG(wire.NodeEnded.RESULT_DIGEST_FIELD_NUMBER, 32)
 _ENDED_DATA = _TAG(wire.NodeEnded.RESULT_DATA_FIELD_NUMBER, 0)[:-1]
+_ENDED_EXCHANGE = _TAG(wire.NodeEnded.EXCHANGE_FIELD_NUMBER, 0)[:-1]
+_REQUEST_HEAD = _TAG(exchange_pb2.Exchange.REQUEST_FIELD_NUMBER, 0)[:-1]
+_RESPONSE_HEAD = _TAG(exchange_pb2.Exchange.RESPONSE_FIELD_NUMBER, 0)[:-1]
+_CHUNKING = _TAG(exchange_pb2.Exchange.CHUNKING_FIELD_NUMBER, 0)[:-1]
+_RESULT_SIZE = _TAG(exchange_pb2.Exchange.RESULT_SIZE_FIELD_NUMBER)
+_CLOSED_EARLY = _TAG(exchange_pb2.Exchange.CLOSED_EARLY_FIELD_NUMBER) + joined.varint(1)
+_RESULT_ALTERED = _TAG(exchange_pb2.Exchange.RESULT_ALTERED_FIELD_NUMBER) + joined.varint(1)
+_RESULT_INCOMPLETE = _TAG(exchange_pb2.Exchange.RESULT_INCOMPLETE_FIELD_NUMBER) + joined.varint(1)
 _MOST_SHAPES = 512
 _NOTHING: Mapping[str, Any] = {}
 
@@ -81,11 +98,8 @@ class NodeRecords:
         self._refers = refers
         self._marks = marks
         self._shapes: dict[tuple[Kind, str, SideEffect | None, AnswerSource | None, object], Shape] = {}
-        record = wire.Record()
-        record.node_ended.run_id = run_id
-        record.node_ended.status = OutcomeStatus.OK._value_
-        record.node_ended.exchange.result_media_type = _VALUE
-        self._ended_value = record.SerializeToString()
+        self._ends: dict[tuple[OutcomeStatus, str], bytes] = {}
+        self._ended_value = self._end(OutcomeStatus.OK, _VALUE)
 
     # --- begins ---
 
@@ -142,22 +156,19 @@ class NodeRecords:
         `ids` are the node's span id, that of its span's parent, and that of the node of ours around it.
         """
         call, answer = crossing.call, crossing.answer
+        request = call.request
         if (
             answer is None
             and bodies
-            and not strand
-            and call.head is None
             and call.round_trips
             and not call.notes
             and not call.idempotency_key
-            and (data := call.request.data) is not None
-            and len(data) <= SMALL
-            and ids[1] == ids[2]
+            and not call.asked
+            and request.data is not None
         ):
-            return _plainly_begun(crossing.place, shape, ids, time_ns, call.request), False
+            return _plainly_begun(crossing.place, shape, ids, time_ns, strand, call), len(request.data) > SMALL
         record = self._begin(crossing.place, ids, time_ns)
         begun = record.node_begun
-        request = call.request
         begun.request_digest = request.digest
         if strand:
             begun.strand = strand
@@ -183,8 +194,8 @@ class NodeRecords:
             convert.call_beside_head_to_wire(call, begun.exchange)
         if head is None:
             return shape.begun + record.SerializeToString(), wanted
-        exchange = joined.field(_BEGUN_EXCHANGE, joined.field(_REQUEST_HEAD, joined.request_head(head)))
-        return shape.begun + record.SerializeToString() + joined.field(_NODE_BEGUN, exchange), wanted
+        exchange = _head_alone(_BEGUN_EXCHANGE, _REQUEST_HEAD, joined.request_head(head))
+        return b"".join((shape.begun, record.SerializeToString(), _IN_BEGUN, _VARINT(len(exchange)), exchange)), wanted
 
     def entered(self, place: Place, shape: Shape, ids: tuple[bytes, bytes, bytes], time_ns: int, strand: str) -> bytes:
         """Return the record of a scope's begin."""
@@ -222,8 +233,15 @@ class NodeRecords:
     ) -> tuple[bytes, bool]:
         """Return the record of a crossing's end, and whether the result's bytes, where kept, are wanted beside it."""
         result = outcome.result
-        if crossing.answer is None and result is not None and bodies and _is_plain(outcome, result):
-            return self._ended_value + _plainly_ended(result, span_id, time_ns, end_sequence), False
+        if crossing.answer is None and bodies and result is not None and result.data is not None:
+            if outcome.head is not None:
+                if outcome.failure is None and not outcome.trailers and not outcome.notes:
+                    exchange = _ended_exchange(outcome, outcome.head, result)
+                    part = _plainly_ended(result, span_id, time_ns, end_sequence, exchange)
+                    end = self._end(outcome.status, result.media_type)
+                    return end + part, len(result.data) > SMALL_RESULT
+            elif _is_plain(outcome, result):
+                return self._ended_value + _plainly_ended(result, span_id, time_ns, end_sequence, b""), False
         record = wire.Record()
         ended = record.node_ended
         ended.span_id = span_id
@@ -245,6 +263,19 @@ class NodeRecords:
             ended.result_data = data
             wanted = False
         return self._ended_in_full(record, outcome, bodies), wanted
+
+    def _end(self, status: OutcomeStatus, media_type: str) -> bytes:
+        """Return what the ends share whose results are of this type."""
+        end = self._ends.get((status, media_type))
+        if end is None:
+            record = wire.Record()
+            record.node_ended.run_id = self._run_id
+            record.node_ended.status = status._value_
+            record.node_ended.exchange.result_media_type = media_type
+            if len(self._ends) >= _MOST_SHAPES:
+                self._ends.clear()
+            end = self._ends[status, media_type] = record.SerializeToString()
+        return end
 
     def left(
         self,
@@ -278,8 +309,8 @@ class NodeRecords:
         head = outcome.head
         if head is None:
             return record.SerializeToString()
-        exchange = joined.field(_ENDED_EXCHANGE, joined.field(_RESPONSE_HEAD, joined.response_head(head)))
-        return record.SerializeToString() + joined.field(_NODE_ENDED, exchange)
+        exchange = _head_alone(_ENDED_EXCHANGE, _RESPONSE_HEAD, joined.response_head(head))
+        return b"".join((record.SerializeToString(), _IN_ENDED, _VARINT(len(exchange)), exchange))
 
     @staticmethod
     def _add_error(ended: wire.NodeEnded, outcome: Outcome) -> None:
@@ -290,54 +321,81 @@ class NodeRecords:
 
 
 def _plainly_begun(
-    place: Place, shape: Shape, ids: tuple[bytes, bytes, bytes], time_ns: int, request: Payload
+    place: Place, shape: Shape, ids: tuple[bytes, bytes, bytes], time_ns: int, strand: str, call: Call
 ) -> bytes:
-    """Return the begin of a call with small arguments, as nearly all tools have: joined, at half a message's cost."""
-    data = request.data or b""
+    """Return the begin of a call that is kept whole, as nearly all are: joined, at half a message's cost."""
+    span_id, parent_span_id, parent_node = ids
     step = place.step
-    part = b"".join(
-        (
-            _BEGUN_SPAN,
-            ids[0],
-            _BEGUN_PARENT,
-            ids[1],
-            _BEGUN_OCCURRENCE,
-            joined.varint(place.occurrence),
-            _BEGUN_STEP,
-            joined.varint(0 if step is None else step),
-            _BEGUN_SEQUENCE,
-            joined.varint(place.sequence),
-            _BEGUN_TIME,
-            joined.fixed64(time_ns),
-            _BEGUN_DIGEST,
-            request.digest,
-            _BEGUN_DATA,
-            joined.varint(len(data)),
-            data,
-        )
-    )
-    return shape.begun + _IN_BEGUN + joined.varint(len(part)) + part
+    parts = [
+        _BEGUN_SPAN,
+        span_id,
+        _BEGUN_OCCURRENCE,
+        _VARINT(place.occurrence),
+        _BEGUN_STEP,
+        _VARINT(0 if step is None else step),
+        _BEGUN_SEQUENCE,
+        _VARINT(place.sequence),
+        _BEGUN_TIME,
+        _FIXED64(time_ns),
+        _BEGUN_DIGEST,
+        call.request.digest,
+    ]
+    if parent_span_id:
+        parts += (_BEGUN_PARENT, parent_span_id)
+    if parent_node != parent_span_id:
+        parts.append(joined.field(_BEGUN_PARENT_NODE, parent_node))
+    if strand:
+        parts.append(joined.field(_BEGUN_STRAND, strand.encode()))
+    data = call.request.data
+    if data is not None and len(data) <= SMALL:
+        parts += (_BEGUN_DATA, _VARINT(len(data)), data)
+    if call.head is not None:
+        parts.append(_head_alone(_BEGUN_EXCHANGE, _REQUEST_HEAD, joined.request_head(call.head)))
+    part = b"".join(parts)
+    return b"".join((shape.begun, _IN_BEGUN, _VARINT(len(part)), part))
 
 
-def _plainly_ended(result: Payload, span_id: bytes, time_ns: int, end_sequence: int) -> bytes:
-    """Return the end of a call with a small result, beside what all of them share."""
+def _head_alone(exchange: bytes, tag: bytes, head: bytes) -> bytes:
+    """Return the field of an exchange that holds a serialised head and nothing else. Both tags lack their lengths."""
+    size = _VARINT(len(head))
+    return b"".join((exchange, _VARINT(len(tag) + len(size) + len(head)), tag, size, head))
+
+
+def _plainly_ended(result: Payload, span_id: bytes, time_ns: int, end_sequence: int, exchange: bytes) -> bytes:
+    """Return the end of a call that came to its end, beside what its like share; `exchange` is that field of it."""
     data = result.data or b""
-    part = b"".join(
-        (
-            _ENDED_SPAN,
-            span_id,
-            _ENDED_SEQUENCE,
-            joined.varint(end_sequence),
-            _ENDED_TIME,
-            joined.fixed64(time_ns),
-            _ENDED_DIGEST,
-            result.digest,
-            _ENDED_DATA,
-            joined.varint(len(data)),
-            data,
-        )
-    )
-    return _IN_ENDED + joined.varint(len(part)) + part
+    parts = [
+        _ENDED_SPAN,
+        span_id,
+        _ENDED_SEQUENCE,
+        _VARINT(end_sequence),
+        _ENDED_TIME,
+        _FIXED64(time_ns),
+        _ENDED_DIGEST,
+        result.digest,
+        exchange,
+    ]
+    if len(data) <= SMALL_RESULT:
+        parts += (_ENDED_DATA, _VARINT(len(data)), data)
+    part = b"".join(parts)
+    return b"".join((_IN_ENDED, _VARINT(len(part)), part))
+
+
+def _ended_exchange(outcome: Outcome, head: HttpResponseHead, result: Payload) -> bytes:
+    """Return the field of an end that holds the head of its response, its chunks, and how much of it there is."""
+    data = joined.response_head(head)
+    parts = [_RESPONSE_HEAD, _VARINT(len(data)), data, _RESULT_SIZE, _VARINT(result.size)]
+    if outcome.chunks:
+        chunking = joined.chunking(outcome.chunks)
+        parts += (_CHUNKING, _VARINT(len(chunking)), chunking)
+    if outcome.closed_early:
+        parts.append(_CLOSED_EARLY)
+    if not outcome.exact:
+        parts.append(_RESULT_ALTERED)
+    if not outcome.round_trips:
+        parts.append(_RESULT_INCOMPLETE)
+    exchange = b"".join(parts)
+    return b"".join((_ENDED_EXCHANGE, _VARINT(len(exchange)), exchange))
 
 
 def _is_plain(outcome: Outcome, result: Payload) -> bool:

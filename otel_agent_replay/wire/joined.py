@@ -7,9 +7,11 @@ inside another is a field like any other. Knows field numbers only where a calle
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
-from otel_agent_replay.model import HttpRequestHead, HttpResponseHead
+from otel_agent_replay.model import Chunk, HttpRequestHead, HttpResponseHead
+from otel_agent_replay.wire import convert
 from otel_agent_replay.wire.text import text_to_wire
 from otel_agent_replay.wire.v1 import exchange_pb2
 
@@ -19,21 +21,24 @@ _MOST_CACHED = 2_048
 _LONGEST_CACHED = 512  # characters of a header's value
 
 
-def varint(number: int) -> bytes:
-    """Return a number that is not negative in protobuf's base-128 form."""
-    if number < 0x80:
-        return _ONE_BYTE[number]
-    if number < 0x4000:
-        return bytes((number & 0x7F | 0x80, number >> 7))
-    digits = bytearray()
-    while number >= 0x80:
-        digits.append(number & 0x7F | 0x80)
-        number >>= 7
-    digits.append(number)
-    return bytes(digits)
+class _Varints(dict[int, bytes]):
+    """Numbers in protobuf's base-128 form; those of up to two bytes are kept: lengths and counts come again."""
+
+    def __missing__(self, number: int) -> bytes:
+        digits = bytearray()
+        rest = number
+        while rest >= 0x80:
+            digits.append(rest & 0x7F | 0x80)
+            rest >>= 7
+        digits.append(rest)
+        found = bytes(digits)
+        if len(found) <= 2:
+            self[number] = found
+        return found
 
 
-_ONE_BYTE = [bytes((number,)) for number in range(0x80)]
+varint: Callable[[int], bytes] = _Varints().__getitem__
+"""Return a number that is not negative in protobuf's base-128 form. A look-up in C: a record asks for a dozen."""
 
 
 def tag(number: int, data_bytes: int | None = None) -> bytes:
@@ -48,6 +53,8 @@ def tag_fixed64(number: int) -> bytes:
     return varint(number << 3 | _FIXED64)
 
 
+_SIZES, _AFTER = (tag(number, 0)[:-1] for number in (1, 2))  # of the two packed lists of a Chunking
+
 fixed64 = struct.Struct("<Q").pack
 """The eight bytes of a number that is not negative."""
 
@@ -57,23 +64,29 @@ def field(number: int, data: bytes) -> bytes:
     return varint(number << 3 | _LENGTH_DELIMITED) + varint(len(data)) + data
 
 
-@lru_cache(_MOST_CACHED)
-def _header_once(name: str, value: str) -> bytes:
-    return _header(name, value)
+_known_headers: dict[tuple[str, str], bytes] = {}
 
 
-def _header(name: str, value: str) -> bytes:
-    header = exchange_pb2.Header(name=text_to_wire(name), value=text_to_wire(value))
-    return field(_HEADERS, header.SerializeToString())
+def _header(header: tuple[str, str]) -> bytes:
+    """Return a header as it lies in both heads, and remember it: most come again with every call."""
+    data = _known_headers.get(header)
+    if data is None:
+        name, value = header
+        message = exchange_pb2.Header(name=text_to_wire(name), value=text_to_wire(value))
+        data = field(_HEADERS, message.SerializeToString())
+        if len(value) <= _LONGEST_CACHED:
+            if len(_known_headers) >= _MOST_CACHED:
+                _known_headers.clear()
+            _known_headers[header] = data
+    return data
 
 
-def _headers(headers: tuple[tuple[str, str], ...]) -> bytes:
-    return b"".join(
-        [
-            _header_once(name, value) if len(value) <= _LONGEST_CACHED else _header(name, value)
-            for name, value in headers
-        ]
-    )
+def _headers(headers: Sequence[tuple[str, str]]) -> bytes:
+    known = _known_headers
+    try:
+        return b"".join([known[header] for header in headers])
+    except KeyError:
+        return b"".join(map(_header, headers))
 
 
 def request_head(head: HttpRequestHead) -> bytes:
@@ -90,6 +103,17 @@ def _request_line(method: str, url: str, http_version: str) -> bytes:
 def response_head(head: HttpResponseHead) -> bytes:
     """Return the serialised `HttpResponseHead`."""
     return _status_line(head.status, head.reason, head.http_version) + _headers(head.headers)
+
+
+def chunking(chunks: Sequence[Chunk]) -> bytes:
+    """Return the serialised `Chunking` of chunk sizes and times."""
+    if len(chunks) == 1:
+        size, after_ns = chunks[0]
+        size_digits, after_digits = varint(size), varint(max(after_ns, 0))
+        return b"".join(
+            (_SIZES, varint(len(size_digits)), size_digits, _AFTER, varint(len(after_digits)), after_digits)
+        )
+    return convert.chunking_to_wire(chunks).SerializeToString()
 
 
 @lru_cache(256)
