@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -15,6 +16,14 @@ from otel_agent_replay.cli.output import CANNOT_JUDGE, NOT_NOW, USAGE, complain
 from otel_agent_replay.errors import AgentReplayError, ConfigurationError, RunBusy
 
 _INTERRUPTED = 130
+_REMEDY = "see to it, then give the same command again"
+_REMEDIES = {
+    errno.ENOSPC: "make room on that disk, then give the same command again",
+    errno.EDQUOT: "make room in that quota, then give the same command again",
+    errno.EACCES: "it needs leave to read and write there, or another --lake",
+    errno.EPERM: "it needs leave to read and write there, or another --lake",
+    errno.EROFS: "it needs a file system that can be written, or another --lake",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +115,9 @@ class CommandGroup(click.Group):
             # The reader of our output went away (`| head`): nobody is left to tell, and the flush at exit must not.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(0)
+        except OSError as error:
+            complain("system", _refused_by_system(error))
+            sys.exit(CANNOT_JUDGE)
         sys.exit(result if isinstance(result, int) else 0)
 
 
@@ -113,6 +125,12 @@ def _exit_code(error: AgentReplayError) -> int:
     if isinstance(error, ConfigurationError):
         return USAGE
     return NOT_NOW if isinstance(error, RunBusy) else CANNOT_JUDGE
+
+
+def _refused_by_system(error: OSError) -> str:
+    """Say what the operating system refused, where, and what helps."""
+    where = "" if error.filename is None else f"{error.filename}: "
+    return f"{where}{error.strerror or error}; {_REMEDIES.get(error.errno or 0, _REMEDY)}"
 
 
 def _report(error: click.ClickException) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
@@ -34,8 +35,16 @@ def emit(
 
 
 def emit_json(document: Any, stream: IO[str] | None = None, *, on_one_line: bool = False) -> None:
-    """Print one JSON document; ASCII only, so that recorded text can drive no terminal."""
-    click.echo(json.dumps(document, indent=None if on_one_line else 2, default=str), file=stream)
+    """Print one JSON document; ASCII only, so that recorded text can drive no terminal.
+
+    Numbers that JSON has not are texts, spelled as Protocol Buffers' JSON spells them: `NaN`, `Infinity`, `-Infinity`.
+    """
+    indent = None if on_one_line else 2
+    try:
+        text = json.dumps(document, indent=indent, default=str, allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(document), indent=indent, default=str)
+    click.echo(text, file=stream)
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -55,8 +64,11 @@ def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def complain(code: str, message: str) -> None:
-    """Write an error to standard error. `code` is stable; the message says what, where and what next."""
-    click.echo(f"error[{code}]: {visible(message)}", err=True)
+    """Write an error to standard error. `code` is stable; the message says what, where and what next.
+
+    Further lines of a message are indented: none can pass for an error of its own.
+    """
+    click.echo(f"error[{code}]: {visible(message.strip(), keep_lines=True)}".replace("\n", "\n  "), err=True)
 
 
 def remark(text: str) -> None:
@@ -67,6 +79,16 @@ def remark(text: str) -> None:
 def on_terminal() -> bool:
     """Whether a person types and reads."""
     return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(inner) for inner in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
 
 
 def _cell(value: Any) -> str:

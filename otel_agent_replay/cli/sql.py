@@ -63,7 +63,7 @@ def _run(connection: Any, query: str, printer: _Printer) -> int:
         columns = [column[0] for column in cursor.description or ()]
         rows = cursor.fetchall() if columns else []
     except duckdb.Error as error:
-        complain("sql", f"{error}; the views are listed by `agent-replay sql --help`")
+        complain("sql", f"{error}\n`agent-replay sql --help` lists the views")
         return USAGE
     printer(columns, rows)
     return 0

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.lake import schema
 from otel_agent_replay.lake.layout import LABELS, LOSSES, PAYLOADS, SPANS
 from otel_agent_replay.lake.listing import LakeListing
@@ -59,7 +60,7 @@ def connect(lake: Path, *, run_id: bytes | None = None) -> duckdb.DuckDBPyConnec
 
     With `run_id` they have the rows of that run alone. SQL run on it reads the lake's tables and no other file, URL
     or extension; the connection holds no lock on the lake. Tables that have no file yet are seen as empty for as
-    long as the connection lives.
+    long as the connection lives. Raises DamagedRecording where a file of the lake cannot be read.
     """
     root = Path(lake).resolve()
     connection = duckdb.connect(":memory:")
@@ -67,10 +68,17 @@ def connect(lake: Path, *, run_id: bytes | None = None) -> duckdb.DuckDBPyConnec
     connection.execute("SET parquet_metadata_cache = true")
     listing = LakeListing(root)
     _define_functions(connection, root, listing)
-    for table, arrow_schema in _SCHEMAS.items():
-        _define(connection, listing, table, arrow_schema, run_id)
-    for name in VIEWS:
-        connection.execute(f"CREATE VIEW {name} AS\n{view_sql(name)}")
+    try:
+        for table, arrow_schema in _SCHEMAS.items():
+            _define(connection, listing, table, arrow_schema, run_id)
+        for name in VIEWS:
+            connection.execute(f"CREATE VIEW {name} AS\n{view_sql(name)}")
+    except duckdb.Error as error:
+        connection.close()
+        what = str(error).partition("\n")[0]
+        raise DamagedRecording(
+            f"{lake} cannot be queried ({what}); `agent-replay doctor --deep` names its bad files"
+        ) from error
     _shut(connection, root)
     return connection
 

@@ -162,7 +162,38 @@ def test_sql_errors_say_what_and_what_next(lake):
     root, _ = lake
     result = call("sql", "SELECT nothing FROM nowhere", "--lake", str(root))
     assert result.exit_code == 2
-    assert result.stderr.startswith("error[sql]: ")
+    first, *further = result.stderr.splitlines()
+    assert first.startswith("error[sql]: ")
+    assert further[-1] == "  `agent-replay sql --help` lists the views"
+    assert all(not line or line.startswith("  ") for line in further)
+    assert "Traceback" not in result.output
+
+
+def test_sql_prints_json_also_of_numbers_that_json_has_not(lake):
+    """What is no finite number is a text in JSON, as Protocol Buffers spell it."""
+    query = "SELECT 'inf'::DOUBLE AS high, ['-inf'::DOUBLE] AS low, 'nan'::DOUBLE AS none, 1.5::DOUBLE AS one"
+    told = json.loads(call("sql", "--json", query, "--lake", str(lake[0])).stdout, parse_constant=pytest.fail)
+    assert told == [{"high": "Infinity", "low": ["-Infinity"], "none": "NaN", "one": 1.5}]
+
+
+@pytest.mark.parametrize("arguments", [("sql", "SELECT 1"), ("compare", "--a", "true", "--b", "true")], ids=" ".join)
+def test_a_torn_file_is_an_error_of_the_lake(lake, arguments):
+    """What asks a lake whose files are torn says so, and what looks closer; no traceback."""
+    for file in (lake[0] / "spans").rglob("*.parquet"):
+        file.write_bytes(file.read_bytes()[:-100])
+    result = call(*arguments, "--lake", str(lake[0]))
+    assert result.exit_code == 125
+    assert result.stderr.startswith("error[damaged]: ")
+    assert "agent-replay doctor --deep" in result.stderr
+
+
+def test_what_the_system_refuses_is_an_error(lake):
+    """What cannot be opened is named with a way out, exit code 125; no traceback."""
+    root, ids = lake
+    (root / "journal" / ".seal.lock").mkdir(parents=True)
+    result = call("replay", ids[0], "--entry", "app:agent", "--lake", str(root))
+    assert result.exit_code == 125
+    assert result.stderr.startswith(f"error[system]: {root / 'journal' / '.seal.lock'}: Is a directory; ")
     assert "Traceback" not in result.output
 
 
