@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 _HEADERS = "OTEL_EXPORTER_OTLP_HEADERS"
 
 _EPILOG = """\b
---otlp takes an address (OTLP over HTTP, protobuf) or a file: .json (one document), .jsonl
-(one a line), .binpb (protobuf); .gz behind any of them.
+--otlp takes an address or a file: .json (one document), .jsonl (one a line), .binpb (protobuf);
+.gz behind any of them. At an address OTLP is spoken over HTTP; over gRPC at grpc://HOST:PORT (with
+TLS, but for --insecure), and where OTEL_EXPORTER_OTLP_PROTOCOL is grpc: with TLS at https://,
+without at http://. Certificates are those of OTEL_EXPORTER_OTLP_CERTIFICATE, ..._CLIENT_CERTIFICATE
+and ..._CLIENT_KEY.
 
 \b
 A run of ours goes with everything a replay needs, so that `agent-replay import`, or our collector,
@@ -33,6 +36,7 @@ Exit codes: 0 sent, 2 usage, 125 there is no such run, or it was not taken.
 Example:
   agent-replay export 0198c2 --otlp run.jsonl.gz
   agent-replay export 0198c2 0198d7 --otlp http://127.0.0.1:4318
+  agent-replay export 0198c2 --otlp grpc://127.0.0.1:4317 --insecure
 """
 
 
@@ -46,27 +50,48 @@ Example:
     metavar="NAME=VALUE",
     help="A header of each request, beside OTEL_EXPORTER_OTLP_HEADERS.",
 )
+@click.option("--insecure", is_flag=True, help="Speak gRPC without TLS at grpc://.")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @json_option
 @verbose_option
 def export(
-    lake: Path, target: str, headers: tuple[str, ...], runs: tuple[str, ...], as_json: bool, verbose: bool
+    lake: Path,
+    target: str,
+    headers: tuple[str, ...],
+    insecure: bool,
+    runs: tuple[str, ...],
+    as_json: bool,
+    verbose: bool,
 ) -> int:
     """Send RUNs as OTLP spans to an endpoint, or write them into a file."""
     from otel_agent_replay.export.otlp_files import is_otlp_file
+    from otel_agent_replay.export.otlp_target import SCHEMES, Target, sender_to
+    from otel_agent_replay.export.outgoing import STANDARD
     from otel_agent_replay.export.sent_runs import runs_to_send, spans_to_send
+    from otel_agent_replay.otlp.parts import messages_of
 
-    if "://" not in target and not is_otlp_file(target):
-        raise click.UsageError(f"{target!r} is neither an address (http://...) nor a .json, .jsonl or .binpb file")
+    if insecure and not target.startswith("grpc://"):
+        raise click.UsageError("--insecure is for grpc://HOST:PORT: http:// and https:// say themselves which it is")
+    sender = None
+    if target.startswith(SCHEMES):
+        sender = sender_to(Target.at(target, _headers(headers), variables(STANDARD), insecure=insecure))
+    elif not is_otlp_file(target):
+        raise click.UsageError(
+            f"{target!r} is neither an address (http://..., grpc://...) nor a .json, .jsonl or .binpb file"
+        )
     stored = open_lake(lake, verbose=verbose)
     chosen = runs_to_send(stored, [stored.find(run) for run in runs])
     counted = _Counted(chosen, lambda run_id: spans_to_send(stored, [run_id]))
-    if "://" in target:
-        _send(counted, target, _headers(headers))
+    if sender is not None:
+        for message in messages_of(counted):
+            sender.send(message)
     else:
         from otel_agent_replay.export.otlp_files import write_spans
 
-        write_spans(counted, Path(target))
+        try:
+            write_spans(counted, Path(target))
+        except OSError as error:
+            raise click.UsageError(f"cannot write {target!r}: {error.strerror or error}") from error
     counted.end()
     if as_json:
         head = {"schema": "agent-replay/export", "schema_version": SCHEMA_VERSION}
@@ -97,15 +122,6 @@ class _Counted:
     def end(self) -> None:
         """Leave the screen as it was."""
         self._line.end()
-
-
-def _send(spans: Iterable[Span], endpoint: str, headers: dict[str, str]) -> None:
-    from otel_agent_replay.export.otlp_http import OtlpHttpSender
-    from otel_agent_replay.otlp.parts import messages_of
-
-    sender = OtlpHttpSender(endpoint, headers)
-    for message in messages_of(spans):
-        sender.send(message)
 
 
 def _headers(given: tuple[str, ...]) -> dict[str, str]:

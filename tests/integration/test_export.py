@@ -242,11 +242,21 @@ def test_a_busy_endpoint_is_asked_again_and_a_refusal_is_told():
         OtlpHttpSender("http://127.0.0.1:9", wait=waits.append).send(message)
 
 
-def test_a_target_that_is_neither_is_a_usage_error(tmp_path):
+@pytest.mark.parametrize("target", ["traces.txt", "ftp://127.0.0.1/traces.json"])
+def test_a_target_that_is_neither_is_a_usage_error(tmp_path, target):
     """A name that is no address and no OTLP file ends with code 2 before anything is read."""
-    done = CliRunner().invoke(main, ["export", "--lake", str(tmp_path), "--otlp", "traces.txt", "0198"])
+    done = CliRunner().invoke(main, ["export", "--lake", str(tmp_path), "--otlp", target, "0198"])
     assert done.exit_code == 2
     assert ".jsonl" in done.output
+
+
+def test_a_file_that_cannot_be_written_is_a_usage_error(recorded, tmp_path):
+    """It is named, with what the system says."""
+    script, _, run_id = recorded
+    target = str(tmp_path / "nowhere" / "run.jsonl")
+    done = CliRunner().invoke(main, ["export", "--lake", str(script.lake), "--otlp", target, run_id.hex()])
+    assert done.exit_code == 2
+    assert f"cannot write '{target}': No such file" in done.output
 
 
 def test_what_was_imported_goes_out_as_it_came(tmp_path):
