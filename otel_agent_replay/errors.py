@@ -11,7 +11,7 @@
     ├── CannotJudge               no verdict is possible: not recorded, damaged, unsafe
     ├── MaintenanceError          work on a lake as a whole could not be done; nothing is lost
     ├── ExportRefused             an endpoint did not take what was sent to it
-    ├── LedgerError               the ledger cannot be read or written
+    ├── LedgerError               the ledger cannot be read or written, or has not what is decided on
     ├── RunBusy                   another worker holds the run
     ├── FingerprintChanged        the code or configuration is not the recorded one
     ├── ApprovalRequired          a tool that needs an approval was called without one for exactly this action
@@ -149,7 +149,7 @@ class MaintenanceError(AgentReplayError):
 
 
 class LedgerError(AgentReplayError):
-    """The ledger cannot be read or written: what it must know before a side effect, it does not know."""
+    """The ledger cannot be read or written, or has not what is decided on."""
 
     code = "ledger"
 

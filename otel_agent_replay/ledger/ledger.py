@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, delete, exists, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from otel_agent_replay.errors import LedgerError, RunBusy, RunNotFound
+from otel_agent_replay.errors import LedgerError, RunBusy
 from otel_agent_replay.ledger import schema
 from otel_agent_replay.ledger.engine import Database
 from otel_agent_replay.ledger.lease import Lease
@@ -132,7 +132,7 @@ class Ledger:
         """Say what became of the effect in doubt at a step. `result` is what the call then returns (typed codec).
 
         A worker that let its lease run out has lost the run by this word: what it says of the effect comes too late.
-        Raises RunNotFound when nothing is in doubt there, RunBusy while a worker holds the run.
+        Raises LedgerError when nothing is in doubt there, RunBusy while a worker holds the run.
         """
         table, runs = schema.effects, schema.runs
         with self._database.writing() as connection:
@@ -140,7 +140,7 @@ class Ledger:
             where = (table.c.run_id == run_id, table.c.step == step, table.c.status.in_(OPEN))
             found = connection.execute(select(table).where(*where)).mappings().first()
             if found is None:
-                raise RunNotFound(f"{run_id.hex()} step {step}: no effect in doubt there")
+                raise _nothing_waits(run_id, step, "no effect in doubt")
             values = {
                 "status": "happened" if happened else "not_happened",
                 "result": result if happened else None,
@@ -163,14 +163,14 @@ class Ledger:
     def answer(
         self, run_id: bytes, step: int, *, granted: bool, by: str, policy: str = "", allowed: Sequence[str] = ()
     ) -> ApprovalRow:
-        """Answer the approval that a run waits for at a step. Raises RunNotFound when none does."""
+        """Answer the approval that a run waits for at a step. Raises LedgerError when none does."""
         table = schema.approvals
         with self._database.writing() as connection:
             where = (table.c.run_id == run_id, table.c.step == step, table.c.status == "waiting")
             query = select(table).where(*where).order_by(table.c.number).with_for_update()
             found = connection.execute(query).mappings().first()
             if found is None:
-                raise RunNotFound(f"{run_id.hex()} step {step}: no approval waits there")
+                raise _nothing_waits(run_id, step, "no approval that waits")
             values = {
                 "status": "answered" if granted else "rejected",
                 "by": by,
@@ -253,6 +253,10 @@ class Ledger:
             query = query.order_by(order)
         with self._database.reading() as connection:
             return [dict(row) for row in connection.execute(query).mappings()]
+
+
+def _nothing_waits(run_id: bytes, step: int, what: str) -> LedgerError:
+    return LedgerError(f"run {run_id.hex()} has {what} at step {step}: `agent-replay decide` lists what waits")
 
 
 def _is_held(run: RunRow | Row[Any], now_ns: int) -> bool:
