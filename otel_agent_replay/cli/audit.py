@@ -12,12 +12,20 @@ from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit, emit_json
 
 _EPILOG = """\b
-Exit codes of verify: 0 the chain holds, 1 it is broken.
+Exit codes: 0 listed (also when there is nothing), 2 usage.
 
 \b
 Examples:
   agent-replay audit --run 0198c2
   agent-replay audit verify
+"""
+_EPILOG_OF_VERIFY = """\b
+Exit codes: 0 the chain holds, 1 it is broken, 2 usage.
+
+\b
+Examples:
+  agent-replay audit verify
+  agent-replay audit verify --lake ./lake --head 5e2b88c1a893b8f6b7af52b63c55b51da3b82a54b7268857021eff390c1e4a0b
 """
 
 
@@ -37,20 +45,27 @@ def audit(context: click.Context, lake: Path, run_id: str, as_json: bool) -> Non
     emit(entries if as_json else [_row(entry) for entry in entries], as_json=as_json, title="audit")
 
 
-@audit.command()
+@audit.command(epilog=_EPILOG_OF_VERIFY)
+@click.option(
+    "--lake",
+    "of_lake",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder of the lake.  [default: that of `audit`]",
+)
 @click.option(
     "--head", default="", metavar="HASH", help="A head that was kept elsewhere and must still be in the chain."
 )
 @json_option
 @click.pass_obj
-def verify(lake: Path, head: str, as_json: bool) -> int:
+def verify(lake: Path, of_lake: Path | None, head: str, as_json: bool) -> int:
     """Recompute the chain; name the line where it first breaks.
 
     It cannot see that the whole log was put away, or written anew with its head, unless --head has one that you kept.
     """
     from otel_agent_replay.replay.audit import AuditLog
 
-    log = AuditLog(lake)
+    log = AuditLog(of_lake or lake)
     found = log.check(head.lower())
     holds = found.first_break is None
     if as_json:

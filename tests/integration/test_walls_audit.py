@@ -232,3 +232,5 @@ def test_the_command_lists_and_verifies(log, tmp_path):
     assert broken.exit_code == 1
     assert "broken at line 3" in broken.output
     assert json.loads(asked("verify", "--json").output)["line"] == 3
+    elsewhere = CliRunner().invoke(main, ["audit", "verify", "--lake", str(tmp_path)])
+    assert (elsewhere.exit_code, elsewhere.output) == (1, broken.output)
