@@ -66,8 +66,9 @@ def _tell(report: CompactionReport, *, as_json: bool) -> None:
     for one in report.skipped:
         remark(f"left as it is: {one.why}")
     verb = "would become" if report.dry_run else "became"
-    bytes_after = "" if report.bytes_after is None else f", {report.bytes_before:,} bytes {report.bytes_after:,}"
+    size = "" if report.bytes_after is None else f", {report.bytes_after:,} bytes instead of {report.bytes_before:,}"
+    hours = f"{report.partitions} hour{'s' if report.partitions != 1 else ''}"
     click.echo(
-        f"{report.merged} files of {report.partitions} hours {verb} {report.made}; "
-        f"in all {report.files_before} files {report.files_after}{bytes_after}"
+        f"{report.merged} files of {hours} {verb} {report.made}: "
+        f"{report.files_after} files in all instead of {report.files_before}{size}"
     )

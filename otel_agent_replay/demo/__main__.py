@@ -60,7 +60,7 @@ def main(folder: Path) -> int:
     )
     if _agent_replay(folder, "sql", question) != 0:
         return _failed("the query failed")
-    print(f"\nDone. Everything is in {folder}; try `agent-replay --lake {folder / '.agent-replay'} runs`.")
+    print(f"\nDone. Everything is in {folder}; try `agent-replay runs --lake {folder / '.agent-replay'}`.")
     return 0
 
 

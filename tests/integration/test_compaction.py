@@ -533,7 +533,7 @@ def test_the_command_says_what_it_did(lake):
     assert (document["made"], document["skipped"]) == (7, [])
     assert document["files_after"] < document["files_before"]
     assert document["bytes_after"] < document["bytes_before"]
-    assert "0 files of 0 hours became 0" in run(lake).output
+    assert "0 files of 0 hours became 0: " in run(lake).output
 
 
 def test_the_command_exits_1_when_a_file_was_left(lake):
