@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from otel_agent_replay.compare import Measure
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from otel_agent_replay.compare import Measure
 
 
 def duration(nanoseconds: float | None) -> str:

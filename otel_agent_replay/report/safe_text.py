@@ -10,8 +10,6 @@ import json
 import re
 from typing import Any
 
-from otel_agent_replay.payload.difference import MISSING
-
 _HOSTILE = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # control characters, escape sequences among them
     "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"  # direction, joining, no character
@@ -54,6 +52,8 @@ def shortened(text: str, limit: int) -> str:
 
 def value_text(value: Any, limit: int = 300) -> str:
     """Return a value of a difference on one line, harmless and shortened; `(nothing)` where there is none."""
+    from otel_agent_replay.payload.difference import MISSING  # every command shows text, few of them a difference
+
     if value is MISSING:
         return "(nothing)"
     text = json.dumps(value, ensure_ascii=False, default=repr)

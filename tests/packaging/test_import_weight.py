@@ -49,3 +49,19 @@ def test_configuring_loads_no_heavy_package(tmp_path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_command_waits_for_none_of_what_it_does_not_use() -> None:
+    """Showing the version or a list of commands loads neither recording nor storage nor an event loop."""
+    code = (
+        "import sys\n"
+        "from otel_agent_replay.cli.main import main\n"
+        "try:\n    main(['--help'])\nexcept SystemExit:\n    pass\n"
+        "rooms = {'.'.join(name.split('.')[:2]) for name in sys.modules if name.startswith('otel_agent_replay.')}\n"
+        "print(sorted(rooms), {'asyncio', 'google.protobuf', 'opentelemetry'} & set(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (
+        done.stderr.strip()
+        == str(["otel_agent_replay.cli", "otel_agent_replay.errors", "otel_agent_replay.report"]) + " set()"
+    )
