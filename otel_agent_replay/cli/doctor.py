@@ -57,14 +57,14 @@ def doctor(
         for name in Settings.options()
     ]
     groups = {
-        "lake": list(_lake(settings.lake)),
+        "lake": list(_as_far_as_readable(_lake(settings.lake))),
         "clients": [_client(entry) for entry in _coverage()],
         "opentelemetry": list(_seats(traces_exporter, disabled, sdk_disabled)),
     }
     if deep or repair:
         from otel_agent_replay.cli.doctor_lake import checks_of_files
 
-        groups["files"] = checks_of_files(settings.lake, repair=repair)
+        groups["files"] = list(_as_far_as_readable(checks_of_files(settings.lake, repair=repair)))
     wrong = [check for checks in groups.values() for check in checks if check.ok is False]
     if as_json:
         head = {"schema": "agent-replay/doctor", "schema_version": 1, "ok": not wrong, "settings": rows}
@@ -89,6 +89,14 @@ def _shown(name: str, value: object) -> str:
     if name in _SECRET and value:
         return "(set)"
     return ",".join(map(str, value)) if isinstance(value, tuple) else "" if value is None else str(value)
+
+
+def _as_far_as_readable(checks: Iterator[Check]) -> Iterator[Check]:
+    """Yield checks up to where the system refuses to go on, which is one more that is wrong."""
+    try:
+        yield from checks
+    except OSError as error:
+        yield Check("reading", f"{error.filename or ''} {error.strerror or error}".strip(), False, "let it be read")
 
 
 def _lake(lake: Path) -> Iterator[Check]:

@@ -22,19 +22,19 @@ _ADVICE = {
 }
 
 
-def checks_of_files(lake: Path, *, repair: bool) -> list[Check]:
-    """Return what was looked at, what was repaired and what is wrong. Raises MaintenanceError."""
+def checks_of_files(lake: Path, *, repair: bool) -> Iterator[Check]:
+    """Yield what was looked at, what was repaired and what is wrong. Raises MaintenanceError."""
     from otel_agent_replay.lake.checkup import check_lake, repair_lake
 
     with Counting("hours looked at") as progress:
         found = check_lake(lake, progress=progress)
-    checks = list(_sealer(lake, repair=repair))
+    sealer = list(_sealer(lake, repair=repair))
     if repair and any(one.repair for one in found.findings):
         try:
             found = repair_lake(lake, found)
         except OSError as error:
             raise MaintenanceError(f"{lake} cannot be repaired: {error}; nothing that was recorded is gone") from error
-    return [*_told(found), *checks]
+    yield from (*_told(found), *sealer)
 
 
 def _told(found: Checkup) -> Iterator[Check]:

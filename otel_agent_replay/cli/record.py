@@ -15,6 +15,7 @@ import click
 from otel_agent_replay.cli.lake_option import lake_option
 from otel_agent_replay.cli.output import emit, remark
 from otel_agent_replay.cli.reading import open_lake
+from otel_agent_replay.errors import AgentReplayError
 from otel_agent_replay.settings import Settings
 
 _EPILOG = """\b
@@ -42,8 +43,18 @@ def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, .
     settings = Settings.load({"lake": lake})
     if settings.export == "otlp":
         _send(settings)
-        sys.exit(status if status >= 0 else 128 - status)
-    recorded = open_lake(lake).runs(since_ns=started_ns)
+    else:
+        _list(lake, started_ns, as_json=as_json)
+    sys.exit(status if status >= 0 else 128 - status)
+
+
+def _list(lake: Path, started_ns: int, *, as_json: bool) -> None:
+    """List what was recorded since; where the lake cannot be read say so: the command ended as it ended."""
+    try:
+        recorded = open_lake(lake).runs(since_ns=started_ns)
+    except (OSError, AgentReplayError) as error:
+        remark(f"note: what was recorded cannot be listed: {error}")
+        return
     if not recorded and not as_json:
         remark("no run was recorded: is it Python, and does it use the interpreter that has otel-agent-replay?")
     # The run of the process is listed only where something crossed outside every agent.
@@ -62,7 +73,6 @@ def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, .
         title="recorded",
         stream=sys.stdout if as_json else sys.stderr,
     )
-    sys.exit(status if status >= 0 else 128 - status)
 
 
 def _send(settings: Settings) -> None:

@@ -187,6 +187,31 @@ def test_a_torn_file_is_an_error_of_the_lake(lake, arguments):
     assert "agent-replay doctor --deep" in result.stderr
 
 
+def test_doctor_says_what_it_cannot_read(lake):
+    """A lake that the system does not let it read is a finding beside all others, with and without a deep look."""
+    root, _ = lake
+    hour = next((root / "spans").glob("*/*"))
+    hour.rename(hour.with_name("kept"))
+    hour.write_text("no folder")
+    for more in ([], ["--deep"]):
+        result = call("doctor", "--lake", str(root), "--json", *more)
+        assert result.exit_code == 1
+        assert {"what": "reading", "ok": False} in [
+            {"what": check["what"], "ok": check["ok"]}
+            for check in json.loads(result.stdout)[["lake", "files"][len(more)]]
+        ]
+
+
+def test_a_recorded_command_ends_as_it_ends_where_its_lake_cannot_be_listed(lake):
+    """That the runs cannot be shown is a remark: the exit code is the command's."""
+    root, _ = lake
+    (root / "spans").rename(root / "kept")
+    (root / "spans").write_text("no folder")
+    result = call("record", "--lake", str(root), "--", sys.executable, "-c", "raise SystemExit(3)")
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert "note: what was recorded cannot be listed: " in result.stderr
+
+
 def test_what_the_system_refuses_is_an_error(lake):
     """What cannot be opened is named with a way out, exit code 125; no traceback."""
     root, ids = lake
