@@ -20,10 +20,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from otel_agent_replay.errors import MaintenanceError
 from otel_agent_replay.imports.dialects import LogRecord, joined
-from otel_agent_replay.imports.landing import Landed, land
+from otel_agent_replay.imports.landing import land
 from otel_agent_replay.imports.plain import PlainLanded, plain_lander
 from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.model import Loss, LossReason, Span
@@ -41,6 +42,9 @@ from otel_agent_replay_collector.request_file import (
     closed_segments,
     requests_folder,
 )
+
+if TYPE_CHECKING:
+    from otel_agent_replay.imports.plain.landing import PlainLander
 
 _log = logging.getLogger("otel_agent_replay.collector")
 
@@ -122,18 +126,20 @@ class RequestSealer:
 
     def _try(self, batch: Sequence[bytes]) -> int:
         """Land a batch, or each trace of it by itself where that fails. Returns how many landed."""
+        waiting = self._without_plain(batch)
         try:
-            self._land(batch)
+            if waiting:
+                self._land(waiting)
         except _NOT_NOW:
             raise
         except Exception:
-            if len(batch) > 1:
-                return sum(self._try([trace_id]) for trace_id in batch)
-            (trace_id,) = batch
+            if len(waiting) > 1:
+                return len(batch) - len(waiting) + sum(self._try([trace_id]) for trace_id in waiting)
+            (trace_id,) = waiting
             _log.exception("trace %s cannot be landed, and stays in %s", trace_id.hex(), requests_folder(self._lake))
             self.done.failures += 1
             self._pending.set_aside(trace_id)
-            return 0
+            return len(batch) - 1
         return len(batch)
 
     def write_status(self) -> None:
@@ -150,7 +156,9 @@ class RequestSealer:
         self.done.damaged_bytes += scan.damaged
         if scan.damaged:
             _log.error("%s is damaged: %d bytes of it are no requests; it is kept aside", path, scan.damaged)
-            self._lose(LossReason.TORN, "bytes of a segment of requests", scan.damaged, path.name, (segment.id,))
+            what = "bytes of a segment of requests"
+            torn = Loss(LossReason.TORN, what, scan.damaged, path.name, time_ns=time.time_ns())
+            self._lose([torn], [segment.id])
         self._segments[path] = _Requests(segment, len(scan.places), bool(scan.damaged))
         for place in scan.places:
             self._numbers += 1
@@ -162,31 +170,27 @@ class RequestSealer:
         if not scan.places:
             self._remove(path)
 
-    def _land(self, trace_ids: Sequence[bytes]) -> None:
-        plain = self._land_plain(trace_ids)
-        taken = frozenset((*plain.kept, *plain.left_out))
-        spans, records, segments = self._contents([trace_id for trace_id in trace_ids if trace_id not in taken])
-        kept, left_out = self._chosen(spans)
-        whole, unjoined = joined(kept, [record for trace_records in records.values() for record in trace_records])
-        unjoined = [record for record in unjoined if record.trace_id not in left_out]
-        left_out_spans = plain.left_out_spans + sum(map(len, left_out.values()))
-        losses = _losses(len(plain.left_out) + len(left_out), left_out_spans, len(unjoined))
-        landed = land(self._lake, whole, source=_SOURCE, segments=segments) if whole else Landed()
-        if losses:
-            write_runs(self._lake, (), segments=self._segments_of(trace_ids), losses=losses)
-        # Counted at the end: a batch that fails is landed again, trace by trace.
-        self.done.runs += len(plain.kept) + len(landed.traces)
-        self.done.spans += plain.span_count + landed.span_count
-        self.done.anomalies += len(landed.anomalies)
-        self.done.left_out_runs += len(plain.left_out) + len(left_out)
-        self.done.left_out_spans += left_out_spans
-        self.done.unjoined_records += len(unjoined)
-        self._free(self._pending.landed(trace_ids))
-
-    def _land_plain(self, trace_ids: Sequence[bytes]) -> PlainLanded:
-        """Land what is plain of a large batch, thousands of spans at a time; the rest goes the way of objects."""
+    def _without_plain(self, trace_ids: Sequence[bytes]) -> Sequence[bytes]:
+        """Land what is plain of a large batch, thousands of spans at a time, and return the other traces."""
         if self._plain is None or self._pending.items_of(trace_ids) < _LEAST_PLAIN:
-            return PlainLanded()
+            return trace_ids
+        try:
+            plain = self._land_plain(self._plain, trace_ids)
+        except _NOT_NOW:
+            raise
+        except Exception:
+            _log.exception("%d traces cannot be landed as columns, and are landed one by one", len(trace_ids))
+            return trace_ids
+        taken = {*plain.kept, *plain.left_out}
+        self._lose(_losses(len(plain.left_out), plain.left_out_spans, 0), self._segments_of(trace_ids))
+        self.done.runs += len(plain.kept)
+        self.done.spans += plain.span_count
+        self.done.left_out_runs += len(plain.left_out)
+        self.done.left_out_spans += plain.left_out_spans
+        self._free(self._pending.landed(taken))
+        return [trace_id for trace_id in trace_ids if trace_id not in taken]
+
+    def _land_plain(self, lander: PlainLander, trace_ids: Sequence[bytes]) -> PlainLanded:
         requests: list[bytes] = []
         told_of: set[bytes] = set()
         places = [self._places[number] for number in self._pending.places_of(trace_ids)]
@@ -198,13 +202,30 @@ class RequestSealer:
                 requests.append(data)
             else:
                 told_of.update(traces_in(data, place.kind))  # their spans have events to come
-        return self._plain.land(
+        return lander.land(
             requests,
             frozenset(trace_ids) - told_of,
             segments=self._segments_of(trace_ids),
             least=_LEAST_PLAIN,
             keeps=None if self._policy.keeps_all else self._policy.keeps_plain,
         )
+
+    def _land(self, trace_ids: Sequence[bytes]) -> None:
+        spans, records, segments = self._contents(trace_ids)
+        kept, left_out = self._chosen(spans)
+        whole, unjoined = joined(kept, [record for trace_records in records.values() for record in trace_records])
+        unjoined = [record for record in unjoined if record.trace_id not in left_out]
+        if whole:
+            landed = land(self._lake, whole, source=_SOURCE, segments=segments)
+            self.done.runs += len(landed.traces)
+            self.done.spans += landed.span_count
+            self.done.anomalies += len(landed.anomalies)
+        left_out_spans = sum(map(len, left_out.values()))
+        self._lose(_losses(len(left_out), left_out_spans, len(unjoined)), segments)
+        self.done.left_out_runs += len(left_out)
+        self.done.left_out_spans += left_out_spans
+        self.done.unjoined_records += len(unjoined)
+        self._free(self._pending.landed(trace_ids))
 
     def _segments_of(self, trace_ids: Sequence[bytes]) -> list[str]:
         """Return the ids of the segments that hold parts of traces."""
@@ -238,9 +259,9 @@ class RequestSealer:
                 left_out[trace_id] = members
         return kept, left_out
 
-    def _lose(self, reason: LossReason, what: str, count: int, detail: str, segments: Sequence[str]) -> None:
-        loss = Loss(reason, what, count, detail, time_ns=time.time_ns())
-        write_runs(self._lake, (), segments=segments, losses=[loss])
+    def _lose(self, losses: Sequence[Loss], segments: Sequence[str]) -> None:
+        if losses:
+            write_runs(self._lake, (), segments=segments, losses=losses)
 
     def _free(self, numbers: Sequence[int]) -> None:
         for number in numbers:

@@ -33,7 +33,8 @@ class Load:
 
     def send(self, numbers, process_of):
         for number in numbers:
-            data = request_of(BATCH, seed=number, text_bytes=200).SerializeToString()
+            # Plain spans and an agent's seal by different ways.
+            data = request_of(BATCH, seed=number, text_bytes=200, plain=number % 4 > 0).SerializeToString()
             while True:
                 process = process_of()
                 try:

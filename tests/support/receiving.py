@@ -21,8 +21,11 @@ from otel_agent_replay_collector.service import Receiver
 TRACES_METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 
 
-def request_of(count, seed=0, *, trace_id=None, attributes=None, text_bytes=0):
-    """A request with `count` spans, seeded; each trace has up to eight of them unless one is given."""
+def request_of(count, seed=0, *, trace_id=None, attributes=None, text_bytes=0, plain=False):
+    """A request with `count` spans, seeded; each trace has up to eight of them unless one is given.
+
+    They are calls of a model, or with `plain` no agent's.
+    """
     draw = random.Random(seed)
     request = ExportTraceServiceRequest()
     group = request.resource_spans.add()
@@ -36,7 +39,8 @@ def request_of(count, seed=0, *, trace_id=None, attributes=None, text_bytes=0):
         root = root or span.span_id
         span.start_time_unix_nano = 1_760_000_000_000_000_000 + seed * 1_000_000 + number
         span.end_time_unix_nano = span.start_time_unix_nano + 1_000 * (9 - number % 8)  # children within their parent
-        for key, value in {"gen_ai.operation.name": "chat", "number": str(number), **(attributes or {})}.items():
+        told = {} if plain else {"gen_ai.operation.name": "chat"}
+        for key, value in {**told, "number": str(number), **(attributes or {})}.items():
             span.attributes.add(key=key).value.string_value = value
         if text_bytes:
             span.attributes.add(key="text").value.string_value = "word " * (text_bytes // 5)
