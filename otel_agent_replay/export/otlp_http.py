@@ -1,4 +1,4 @@
-"""Messages of spans -> an OTLP endpoint over HTTP, again and again until it takes them or says that it never will."""
+"""Messages of spans -> an OTLP endpoint over HTTP, as protobuf, packed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from otel_agent_replay.errors import ExportRefused
+from otel_agent_replay.export.otlp_retry import TRIES, NotTaken, send_until_taken
 
-_TRIES = 8
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 30.0
 _TRY_AGAIN = frozenset({429, 502, 503, 504})  # as the specification of OTLP says
 _PATH = "/v1/traces"
 
@@ -31,7 +30,7 @@ class OtlpHttpSender:
     endpoint: str
     headers: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 30.0
-    tries: int = _TRIES
+    tries: int = TRIES
     wait: Callable[[float], None] = time.sleep
     session: requests.Session = field(default_factory=requests.Session)
 
@@ -44,34 +43,29 @@ class OtlpHttpSender:
     def send(self, message: TracesData) -> None:
         """Send one message. Raises ExportRefused when it was not taken, or not wholly."""
         body = gzip.compress(message.SerializeToString(), 1)
-        headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", **self.headers}
-        pause = _FIRST_WAIT_S
-        why = ""
-        for _ in range(self.tries):
-            asked_s = 0.0
-            try:
-                answer = self.session.post(self.url, data=body, headers=headers, timeout=self.timeout_s)
-            except requests.RequestException as error:
-                why = str(error)
-            else:
-                if answer.ok:
-                    self._look_at(answer)
-                    return
-                why = f"HTTP {answer.status_code} {answer.reason}: {answer.text[:300]}"
-                if answer.status_code not in _TRY_AGAIN:
-                    raise ExportRefused(f"{self.url} refused the spans: {why}")
-                asked_s = _seconds(answer.headers.get("Retry-After", ""))
-            self.wait(min(max(pause, asked_s), _LONGEST_WAIT_S))
-            pause *= 2
-        raise ExportRefused(f"{self.url} did not take the spans, {self.tries} times asked: {why}", may_try_again=True)
+        send_until_taken(lambda: self._post(body), self.url, tries=self.tries, wait=self.wait)
 
-    def _look_at(self, answer: requests.Response) -> None:
+    def _post(self, body: bytes) -> None:
+        headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", **self.headers}
         try:
-            partial = ExportTraceServiceResponse.FromString(answer.content).partial_success
-        except DecodeError:
-            return  # an answer in JSON, or none: the status says that all was taken
-        if partial.rejected_spans:
-            raise ExportRefused(f"{self.url} took all but {partial.rejected_spans} spans: {partial.error_message}")
+            answer = self.session.post(self.url, data=body, headers=headers, timeout=self.timeout_s)
+        except requests.RequestException as error:
+            raise NotTaken(str(error), again=True) from error
+        if not answer.ok:
+            why = f"HTTP {answer.status_code} {answer.reason}: {answer.text[:300]}"
+            asked_s = _seconds(answer.headers.get("Retry-After", ""))
+            raise NotTaken(why, again=answer.status_code in _TRY_AGAIN, asked_s=asked_s)
+        look_at(answer.content, self.url)
+
+
+def look_at(answer: bytes, to: str) -> None:
+    """Raise ExportRefused where an ExportTraceServiceResponse says that some spans were not taken."""
+    try:
+        partial = ExportTraceServiceResponse.FromString(answer).partial_success
+    except DecodeError:
+        return  # an answer in JSON, or none: the status says that all was taken
+    if partial.rejected_spans:
+        raise ExportRefused(f"{to} took all but {partial.rejected_spans} spans: {partial.error_message}")
 
 
 def _seconds(text: str) -> float:

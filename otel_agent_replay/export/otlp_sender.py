@@ -12,70 +12,21 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from urllib.parse import unquote
 
-from otel_agent_replay.errors import ConfigurationError, ExportRefused
+from otel_agent_replay.errors import ExportRefused
 from otel_agent_replay.export.destination import Attempts
+from otel_agent_replay.export.otlp_target import Target, sender_to
 from otel_agent_replay.export.outgoing import STANDARD, outgoing_folder
 from otel_agent_replay.export.sealer import SealReport, seal
 from otel_agent_replay.model import Loss, LossReason, RecordedRun, Span
 from otel_agent_replay.settings import Settings, variables
 
-_DEFAULT_ENDPOINT = "http://127.0.0.1:4318"
 _TRIES = 3
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 _PATIENCE_S = 900.0
 """How long a sender goes on without anything being taken; then the next one does."""
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where runs are sent. `headers` may be secret. Files are PEM, empty: the system's, or none."""
-
-    endpoint: str
-    headers: Mapping[str, str]
-    message_bytes: int
-    authority: str = ""
-    certificate: str = ""
-    key: str = ""
-
-    @classmethod
-    def of(cls, settings: Settings, standard: Mapping[str, str]) -> Target:
-        """Return what our options say, and where they do not, OpenTelemetry's. Raises ConfigurationError."""
-        endpoint = (
-            settings.otlp_endpoint
-            or standard.get("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-            or standard.get("OTEL_EXPORTER_OTLP_ENDPOINT")
-            or _DEFAULT_ENDPOINT
-        )
-        if not endpoint.startswith(("http://", "https://")):
-            raise ConfigurationError(f"otlp_endpoint {endpoint!r} is no address: http://HOST:4318 is wanted")
-        headers = (
-            settings.otlp_headers
-            or standard.get("OTEL_EXPORTER_OTLP_TRACES_HEADERS")
-            or standard.get("OTEL_EXPORTER_OTLP_HEADERS", "")
-        )
-        return cls(
-            endpoint,
-            _headers(headers),
-            settings.otlp_message_mb << 20,
-            standard.get("OTEL_EXPORTER_OTLP_CERTIFICATE", ""),
-            standard.get("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", ""),
-            standard.get("OTEL_EXPORTER_OTLP_CLIENT_KEY", ""),
-        )
-
-
-def _headers(text: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for part in filter(str.strip, text.split(",")):
-        name, equals, value = part.partition("=")
-        if not equals:
-            raise ConfigurationError("otlp_headers are written NAME=VALUE, with commas between")
-        found[name.strip()] = unquote(value.strip())
-    return found
 
 
 class OtlpDestination:
@@ -86,16 +37,7 @@ class OtlpDestination:
     """
 
     def __init__(self, target: Target, leftovers: Path) -> None:
-        import requests
-
-        from otel_agent_replay.export.otlp_http import OtlpHttpSender
-
-        session = requests.Session()
-        if target.authority:
-            session.verify = target.authority
-        if target.certificate:
-            session.cert = (target.certificate, target.key) if target.key else target.certificate
-        self._sender = OtlpHttpSender(target.endpoint, target.headers, session=session, tries=_TRIES)
+        self._sender = sender_to(target, tries=_TRIES)
         self._message_bytes = target.message_bytes
         self._leftovers = leftovers
 

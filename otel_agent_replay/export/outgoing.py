@@ -6,14 +6,10 @@ from pathlib import Path
 
 from otel_agent_replay.settings import Settings, variables
 
-STANDARD = (
-    "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_HEADERS",
-    "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
-    "OTEL_EXPORTER_OTLP_CERTIFICATE",
-    "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE",
-    "OTEL_EXPORTER_OTLP_CLIENT_KEY",
+STANDARD = tuple(
+    f"OTEL_EXPORTER_OTLP_{of}{name}"
+    for of in ("", "TRACES_")
+    for name in ("ENDPOINT", "PROTOCOL", "HEADERS", "INSECURE", "CERTIFICATE", "CLIENT_CERTIFICATE", "CLIENT_KEY")
 )
 """OpenTelemetry's own variables that say where to send, how and as whom."""
 

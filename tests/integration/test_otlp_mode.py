@@ -9,7 +9,8 @@ import pytest
 from otel_agent_replay_collector.sealing import seal_requests
 
 from otel_agent_replay.errors import ConfigurationError, ExportRefused
-from otel_agent_replay.export.otlp_sender import OtlpDestination, Target, send_until_done
+from otel_agent_replay.export.otlp_sender import OtlpDestination, send_until_done
+from otel_agent_replay.export.otlp_target import Target
 from otel_agent_replay.export.outgoing import sender_environment
 from otel_agent_replay.export.sealer import SealReport
 from otel_agent_replay.lake.catalog import Lake
