@@ -4,7 +4,9 @@ import gzip
 import json
 import socket
 import ssl
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
@@ -206,6 +208,36 @@ def test_senders_wait_when_too_much_waits_to_be_sealed(tmp_path):
             path.unlink()
         until(lambda: post(port, BODY)[0] == 200)
         assert get(port, "/readyz")[0] == 200
+
+
+def test_a_call_too_many_is_told_when_to_come_again(tmp_path, monkeypatch):
+    """Beyond the calls that may be under way, one more is refused at once with RetryInfo; the others are served."""
+    from otel_agent_replay_collector import grpc_front
+
+    monkeypatch.setattr(grpc_front, "_MOST_AT_ONCE", 2)
+    with receiver(tmp_path, grpc="127.0.0.1:0") as made:
+        may_go_on = threading.Event()
+        real = made.grpc.export
+        monkeypatch.setattr(
+            made.grpc, "export", lambda kind, data, context: (may_go_on.wait(), real(kind, data, context))[1]
+        )
+        with ThreadPoolExecutor(2) as senders:
+            port = made.grpc.bound.port
+            waiting = [senders.submit(call, port, BODY) for _ in range(2)]
+            until(lambda: made.grpc.is_crowded)
+            for _ in range(3):
+                with pytest.raises(grpc.RpcError) as refused:
+                    call(port, BODY)
+                assert refused.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+                details = dict(refused.value.trailing_metadata())["grpc-status-details-bin"]
+                assert retry_s(status_pb2.Status.FromString(details)) == 1
+            may_go_on.set()
+            for one in waiting:
+                one.result()
+        assert made.tally.get("refused_requests", 'reason="calls"') == 3
+        until(lambda: not made.grpc.is_crowded)
+        call(port, BODY)
+    assert kept_span_ids(tmp_path) == IDS * 3
 
 
 def test_a_request_larger_than_it_may_be_is_refused_before_it_is_read(tmp_path):
