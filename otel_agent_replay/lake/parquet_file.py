@@ -43,7 +43,20 @@ _DELTA = frozenset(
 )
 _SPLIT = frozenset({"reads.list.element.number"})
 _PLAIN = frozenset(
-    {"span_id", "parent_span_id", "request_digest", "result_digest", "exchange", "data", "path", "entry_check"}
+    {
+        "span_id",
+        "parent_span_id",
+        "request_digest",
+        "result_digest",
+        "exchange",
+        "data",
+        "path",
+        "entry_check",
+        # Values of many attributes lie in one column: zstd finds what repeats, a dictionary would hold all the rest.
+        "attributes.key_value.value.text",
+        "attributes.key_value.value.integer",
+        "attributes.key_value.value.number",
+    }
 )
 _PREFIX_DELTA = frozenset({"path"})
 _STATISTICS = ["run_id", "root", "start_ns", "number"]
