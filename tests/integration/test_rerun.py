@@ -33,8 +33,10 @@ class Stage:
         self.into = folder / "lake-reruns"
         self.shop = urls["SHOP_URL"].removeprefix("http://")
         ours = ("AGENT_REPLAY_", "OTEL_", "OPENAI_", "ANTHROPIC_")
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-        self.environment = {**clean, **urls, "PYTHONPATH": str(ROOT)}
+        self.given = {**dict.fromkeys(name for name in os.environ if name.startswith(ours)), **urls}
+        self.given["PYTHONPATH"] = str(ROOT)
+        clean = {name: value for name, value in os.environ.items() if name not in self.given}
+        self.environment = {**clean, **{name: value for name, value in self.given.items() if value is not None}}
 
     def record(self, script, order="17", **more):
         """Record a run of the clerk whose model says `script`; return its id."""
@@ -54,14 +56,16 @@ class Stage:
         return [sys.executable, "-m", "otel_agent_replay", "rerun", "--lake", str(self.lake), *words]
 
     def rerun(self, *words, way=("--entry", ENTRY), candidate="new", **more):
-        """Run runs again; return exit code, the JSON document, and what was said."""
+        """Run runs again; return exit code, the JSON document, and what was said.
+
+        The command runs in this process, as its re-runs run in children whatever it runs in.
+        """
         what = ["--candidate", f"model={candidate}"] if candidate else []
-        done = subprocess.run(
-            self.command("--json", *what, *words, *way),
-            env={**self.environment, **more}, cwd=self.folder, capture_output=True, text=True, timeout=300, check=False,
-        )  # fmt: skip
+        options = ["rerun", "--lake", str(self.lake), "--json", *what, *words, *way]
+        done = CliRunner().invoke(main, options, env={**self.given, **more})
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
         document = json.loads(done.stdout) if done.stdout.startswith("{") else None
-        return done.returncode, document, done.stderr
+        return done.exit_code, document, done.stderr
 
     def one(self, *words, **more):
         """Run one run again; return its exit code and its result in the candidate lane."""
@@ -76,7 +80,8 @@ class Stage:
 
 
 @pytest.fixture
-def stage(tmp_path):
+def stage(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     world = World()
     with (
         ScriptedProvider(world.model) as model,
@@ -130,14 +135,16 @@ def test_a_re_run_never_sends_a_write(stage, isolated):
     bank = stage.environment["PAY_URL"].removeprefix("http://")
     code, result = stage.one(origin, wall, "--allow", bank)  # declared code may reach the bank, and still none writes
     assert (code, result["alike"], len(stage.world.writes)) == (0, True, sent), result
-    for number, script in enumerate(OTHERWISE):
-        way = ("--", *AGENT) if number % 2 else ("--entry", ENTRY)
-        stage.world.scripts["new"] = script
-        code, result = stage.one(origin, wall, "--allow", bank, way=way)
-        assert code == 1, result
-        assert result["status"] in ("refused", "finished"), result
-        assert not result["alike"]
-        assert len(stage.world.writes) == sent, (script, result)
+    for way, scripts in ((("--entry", ENTRY), OTHERWISE[::2]), (("--", *AGENT), OTHERWISE[1::2])):
+        stage.world.scripts["new"] = iter(scripts)  # one each for the repeats
+        words = (wall, "--allow", bank, "--repeats", str(len(scripts)))
+        code, document, said = stage.rerun(origin, *words, way=way)
+        results = [one for one in document["results"] if one["lane"] == "candidate"]
+        assert (code, len(results)) == (1, len(scripts)), said
+        assert {result["status"] for result in results} <= {"refused", "finished"}, results
+        assert not any(result["alike"] for result in results)
+        assert next(stage.world.scripts["new"], None) is None
+        assert len(stage.world.writes) == sent, (scripts, results)
 
 
 def test_a_cohort_that_was_killed_goes_on_where_it_was(stage, tmp_path):
@@ -237,7 +244,7 @@ def test_a_run_that_uses_too_much_is_stopped_and_told(stage):
     """A limit of CPU time is a hard stop: the re-run has an id and a reason, and the exit code says departed."""
     origin = stage.record([["find", "17"]])
     stage.world.scripts["new"] = [["spin"]]
-    code, result = stage.one(origin, "--limit", "cpu=8")
+    code, result = stage.one(origin, "--limit", "cpu=4")
     assert (code, result["status"], "CPU limit" in result["report"]["reason"]) == (1, "stopped", True), result
     assert result["report"]["run_id"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,7 @@ class World:
     """A model that does as it is told by name, a shop that is read, and a bank that remembers every write."""
 
     def __init__(self) -> None:
-        self.scripts: dict[str, Any] = {}
+        self.scripts: dict[str, Any] = {}  # by model; an iterator gives each question the next one
         self.orders: dict[str, str] = {}
         self.asked: list[Any] = []
         self.read: list[str] = []
@@ -38,7 +38,8 @@ class World:
     def model(self, request: SeenRequest) -> Reply:
         body = json.loads(request.body)
         self.asked.append(body)
-        content = json.dumps(self.scripts.get(body["model"], []))
+        script = self.scripts.get(body["model"], [])
+        content = json.dumps(next(script) if isinstance(script, Iterator) else script)
         choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "stop"}
         usage = {"prompt_tokens": 90, "completion_tokens": 10, "total_tokens": 100}
         model = self.served or body["model"]
