@@ -6,13 +6,14 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from otel_agent_replay.cli.main import main
 from otel_agent_replay.model import RunStatus
 from tests.support.resume_world import ROOT, World
 
@@ -84,20 +85,18 @@ class Shop:
         self.script.write_text(textwrap.dedent(TOOLS).format(world=world.provider.url) + code)
 
     def run(self, *arguments: str, status: int, **options: str) -> str:
-        """Run `agent-replay` with these arguments; return what it printed."""
-        environment = {key: value for key, value in os.environ.items() if not key.startswith("AGENT_REPLAY_")}
+        """Run `agent-replay` with these arguments; return what it printed.
+
+        It runs in this process: what is recorded, killed and resumed are children, whatever it runs in.
+        """
+        environment = dict.fromkeys(name for name in os.environ if name.startswith("AGENT_REPLAY_"))
         environment.update({f"AGENT_REPLAY_{name.upper()}": value for name, value in options.items()})
+        environment.update(PYTHONPATH=str(ROOT), PYTHONHASHSEED="7", COLUMNS="200")
         command, *rest = arguments
-        done = subprocess.run(
-            [sys.executable, "-m", "otel_agent_replay", command, "--lake", str(self.lake), *rest],
-            env={**environment, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7", "COLUMNS": "200"},
-            cwd=self.folder,
-            check=False,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        assert done.returncode == status, done.stdout + done.stderr
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(self.folder)
+            done = CliRunner().invoke(main, [command, "--lake", str(self.lake), *rest], env=environment)
+        assert done.exit_code == status, done.output
         self.printed = done.stdout
         return done.stdout + done.stderr
 
