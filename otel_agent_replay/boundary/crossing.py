@@ -231,6 +231,11 @@ def new_strand() -> object:
     return _claimed().child()
 
 
+def label_of(strand: object) -> str:
+    """Return the label that `new_strand` gave."""
+    return cast("_Strand", strand).label
+
+
 def root_strand(next_child: int = 1) -> object:
     """Return the label of a run's first thread of control; `next_child` is the number of the next one it starts."""
     strand = _Strand("", None)

@@ -3,13 +3,15 @@
 `threading.Thread.start` and `ThreadPoolExecutor.submit` (which `run_in_executor` and `to_thread` use) hand the
 caller's session and place to the new thread for as long as the application's function runs there; a pool's worker
 keeps nothing afterwards. When the function ends is told to the session: which of two threads was done first may
-be what the agent goes by. Tasks carry their context by themselves and get their label here, at their making.
+be what the agent goes by. Tasks carry their context by themselves and get their label here, at their
+making; by it they, and a pool's futures, come out of sets in the same order again (`set_order`).
 Threads that a library starts for its own ends (an exporter's, a pool's) get nothing. Process pools are untouched.
 """
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import sys
 import threading
 from collections.abc import Callable
@@ -18,15 +20,19 @@ from typing import Any
 
 from otel_agent_replay.boundary import session as _session
 from otel_agent_replay.boundary.callers import starts_for_application
-from otel_agent_replay.boundary.crossing import Place, current, handing_over, new_strand, within_strand
+from otel_agent_replay.boundary.crossing import Place, current, handing_over, label_of, new_strand, within_strand
 from otel_agent_replay.boundary.hooks import Hooks, looks_like
 from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.boundary.set_order import InOrder, completed, number_future, numbered_like, task
 from otel_agent_replay.model import CoverageEntry
 
 _getframe = sys._getframe
 _start = threading.Thread.start
 _submit = ThreadPoolExecutor.submit
 _create_task = asyncio.BaseEventLoop.create_task
+_wrap_future = asyncio.futures.wrap_future
+_as_completed = asyncio.as_completed
+_futures_as_completed = concurrent.futures.as_completed
 
 hooks = Hooks()
 
@@ -45,6 +51,11 @@ def install() -> list[CoverageEntry]:
         hooks.replace(threading.Thread, "start", start)
         hooks.replace(ThreadPoolExecutor, "submit", submit)
         hooks.replace(asyncio.BaseEventLoop, "create_task", create_task)
+        hooks.replace(asyncio.futures, "wrap_future", wrap_future)
+        hooks.replace(asyncio, "as_completed", as_completed)
+        hooks.replace(asyncio.tasks, "as_completed", as_completed)
+        hooks.replace(concurrent.futures, "as_completed", futures_as_completed)
+        hooks.replace(concurrent.futures._base, "as_completed", futures_as_completed)
     return [
         CoverageEntry("threads", "captured", "threading.Thread, ThreadPoolExecutor, run_in_executor, to_thread"),
         CoverageEntry("tasks", "captured", "asyncio's; under uvloop they are labelled when they first ask"),
@@ -67,6 +78,11 @@ class _Carried:
         self._function = function
         self._here = here
         self._strand = new_strand()
+
+    @property
+    def label(self) -> str:
+        """The label of the thread of control that it will be."""
+        return label_of(self._strand)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         session, place = self._here
@@ -118,7 +134,10 @@ def _begin(thread: threading.Thread) -> None:
 def submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
     """Submit the function; it runs under the session when the application submits it."""
     here = _carrying() if _session.live_sessions else None
-    future = _submit(self, fn if here is None else _Carried(fn, here), *args, **kwargs)
+    carried = fn if here is None else _Carried(fn, here)
+    future = _submit(self, carried, *args, **kwargs)
+    if isinstance(carried, _Carried):
+        number_future(future, carried.label)
     if _pause is not None:
         _pause()
     return future
@@ -128,5 +147,40 @@ def submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kw
 def create_task(self: asyncio.BaseEventLoop, coro: Any, **options: Any) -> asyncio.Task[Any]:
     """Make the task; when the application makes it, its label is given now, not when it first asks."""
     if _session.live_sessions and _carrying() is not None:
-        return handing_over(new_strand(), lambda: _create_task(self, coro, **options), options.get("context"))
+        return _own_task(self, coro, options)
     return _create_task(self, coro, **options)
+
+
+def _own_task(loop: asyncio.BaseEventLoop, coro: Any, options: dict[str, Any]) -> asyncio.Task[Any]:
+    strand = new_strand()
+    return handing_over(strand, lambda: task(loop, coro, label_of(strand), options), options.get("context"))
+
+
+@looks_like(_wrap_future)
+def wrap_future(future: Any, *, loop: asyncio.AbstractEventLoop | None = None) -> asyncio.Future[Any]:
+    """Wrap a pool's future for an event loop; one that goes by its label in sets still does."""
+    wrapped = numbered_like(future, loop)
+    return _wrap_future(future, loop=loop) if wrapped is None else wrapped
+
+
+@looks_like(_as_completed)
+def as_completed(fs: Any, *, timeout: float | None = None) -> Any:
+    """Give the awaitables as they are done; those of the application become tasks in the order given."""
+    ours = _session.live_sessions and not asyncio.isfuture(fs) and not asyncio.iscoroutine(fs)
+    return _as_completed(InOrder(fs, _as_task) if ours and _carrying() is not None else fs, timeout=timeout)
+
+
+@looks_like(_futures_as_completed)
+def futures_as_completed(fs: Any, timeout: float | None = None) -> Any:
+    """Give a pool's futures as they are done; those of the application in the order in which they were."""
+    if not _session.live_sessions or _carrying() is None:
+        return _futures_as_completed(fs, timeout)
+    return completed(fs, timeout)
+
+
+def _as_task(awaitable: Any) -> asyncio.Future[Any]:
+    loop = asyncio.get_running_loop()
+    if asyncio.iscoroutine(awaitable) and isinstance(loop, asyncio.BaseEventLoop):
+        return _own_task(loop, awaitable, {})
+    made: asyncio.Future[Any] = asyncio.ensure_future(awaitable)
+    return made

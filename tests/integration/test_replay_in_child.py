@@ -70,6 +70,10 @@ def look(source):
 def note(text):
     return len(text)
 
+async def think(source):
+    thought = random.random()
+    return f"{thought}: {await ask(source)}"
+
 @replay.agent
 async def support():
     order = []
@@ -80,7 +84,7 @@ async def support():
     await asyncio.gather(*pending, return_exceptions=True)
     order += sorted(task.result() for task in done)
     note(str(order))
-    for nearest in asyncio.as_completed([ask(name) for name in "efgh"]):
+    for nearest in asyncio.as_completed([think(name) for name in "efgh"]):
         order.append(await nearest)
         note(str(order))
     def threads():

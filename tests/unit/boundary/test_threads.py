@@ -7,7 +7,8 @@ import contextvars
 import multiprocessing
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import TimeoutError as FuturesTimeoutError
 
 import pytest
 
@@ -245,3 +246,95 @@ def test_clock_reads_in_threads_find_their_own_values(stage):
     finally:
         clock.uninstall()
     assert recorded == replayed
+
+
+def test_tasks_and_futures_come_out_of_a_set_in_the_order_in_which_they_were_made(stage):
+    """What a set of tasks, of a pool's futures or of `run_in_executor`'s gives first does not hang on addresses."""
+    kept = []
+
+    def elsewhere(make):
+        kept.append(bytearray(97 * (len(kept) % 7)))  # so that addresses do not rise by themselves
+        return make()
+
+    async def agent():
+        loop = asyncio.get_running_loop()
+
+        async def nothing():
+            return None
+
+        for make in (
+            lambda: asyncio.create_task(nothing()),
+            lambda: pool.submit(int),
+            lambda: loop.run_in_executor(pool, int),
+        ):
+            made = [elsewhere(make) for _ in range(40)]
+            assert list(set(made)) == made
+            assert len({*made, made[0]}) == 40
+            await asyncio.wait([one if asyncio.isfuture(one) else asyncio.wrap_future(one) for one in made])
+
+    with ThreadPoolExecutor(2) as pool:
+        stage.record(lambda: asyncio.run(agent()))
+
+
+def test_coroutines_given_to_as_completed_start_in_the_order_given(stage):
+    """`asyncio.as_completed` makes its tasks in the order of its argument, and still takes each awaitable once."""
+    started = []
+
+    async def work(number):
+        started.append((number, strand_label()))
+        return number
+
+    async def agent():
+        coroutines = [work(number) for number in range(30)]
+        results = [await nearest for nearest in asyncio.as_completed([*coroutines, coroutines[0]])]
+        assert sorted(results) == list(range(30))
+        for wrong in (work(0), asyncio.get_running_loop().create_future()):
+            with pytest.raises(TypeError, match="expect an iterable"):
+                next(iter(asyncio.as_completed(wrong)))
+            if asyncio.iscoroutine(wrong):
+                wrong.close()
+
+    stage.record(lambda: asyncio.run(agent()))
+    assert started == [(number, f"1.{number + 1}") for number in range(30)]
+
+
+def test_a_loop_with_a_task_factory_of_its_own_keeps_it(stage):
+    """Tasks are made by the loop's own factory where it has one, and carry their label all the same."""
+    made = []
+
+    def factory(loop, coro, **options):
+        made.append(coro)
+        return asyncio.Task(coro, loop=loop, **options)
+
+    async def agent():
+        asyncio.get_running_loop().set_task_factory(factory)
+
+        async def label():
+            return strand_label()
+
+        return await asyncio.create_task(label())
+
+    assert stage.record(lambda: asyncio.run(agent())) == "1.1"
+    assert made[0].__name__ == "label"
+
+
+def test_futures_that_were_done_before_anybody_asked_come_in_the_order_in_which_they_were_done(stage):
+    """`concurrent.futures.as_completed` gives what is done already first done first, what is not as it is done."""
+    last = threading.Event()
+
+    def agent():
+        with ThreadPoolExecutor(1) as pool:
+            futures = [pool.submit(int, str(number)) for number in range(20)]
+            futures[-1].result()
+            late = pool.submit(last.wait, 10)
+            completed = as_completed([late, *reversed(futures), futures[0]])
+            order = [next(completed) for _ in futures]
+            last.set()
+            assert list(completed) == [late]
+            assert order == futures
+            with pytest.raises(FuturesTimeoutError, match=r"1 \(of 1\) futures unfinished"):
+                list(as_completed([pool.submit(time.sleep, 0.2)], timeout=0.001))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "as_completed", threads.futures_as_completed)
+        stage.record(agent)
