@@ -12,7 +12,6 @@ from otel_agent_replay.cli.candidate_options import (
     candidate_options,
     enter_asking,
     environment_of,
-    redaction_at,
 )
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import CANNOT_JUDGE, emit_json, remark
@@ -61,6 +60,7 @@ def ask(
 ) -> int:
     """Ask the model of step N of RUN again, or another one, and compare the answers with the recorded one."""
     from otel_agent_replay.compare.screening import distinct_actions
+    from otel_agent_replay.export.rules_file import redaction_at
     from otel_agent_replay.export.unsealed import load_run
     from otel_agent_replay.replay.ask.client import Patience
     from otel_agent_replay.replay.ask.repeated import ask_repeatedly

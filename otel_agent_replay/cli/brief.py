@@ -47,11 +47,10 @@ def brief(lake: Path, max_chars: int, as_json: bool, subject: str) -> int:
     A run that repeats or leaves another one is compared with that one. What was recorded is quoted in fences, redacted
     and shortened: data, never instructions.
     """
-    from otel_agent_replay.export.rules_file import redaction_of
-    from otel_agent_replay.settings import Settings
+    from otel_agent_replay.export.rules_file import redaction_at
 
     what, sections = _report(subject) if subject == "-" or Path(subject).is_file() else _run(lake, subject)
-    redaction = redaction_of(Settings.load({"lake": lake}))
+    redaction = redaction_at(lake)
     text = brief_text(what, sections, redaction=redaction, max_chars=max_chars)
     if as_json:
         emit_json({"schema": "agent-replay/brief", "schema_version": 1, "of": what, "chars": len(text), "text": text})

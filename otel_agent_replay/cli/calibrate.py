@@ -10,6 +10,7 @@ import click
 
 from otel_agent_replay.cli.lake_option import json_option
 from otel_agent_replay.cli.output import CANNOT_JUDGE, emit_json, remark
+from otel_agent_replay.cli.started_options import named_function, one_way_in, timeout_option
 
 _EPILOG = """\b
 The agent runs twice, live: give it a question whose side effects may happen twice.
@@ -24,7 +25,9 @@ Examples:
 
 
 @click.command(context_settings={"ignore_unknown_options": True}, epilog=_EPILOG)
-@click.option("--entry", metavar="PKG.MOD:FUNC", help="Call this function, instead of a command.")
+@click.option(
+    "--entry", callback=named_function, metavar="PKG.MOD:FUNC", help="Call this function, instead of a command."
+)
 @click.option("--input", "given", metavar="JSON", help="With --entry: its named arguments, a JSON object.")
 @click.option("--write", is_flag=True, help="Put the proposed rules into [tool.otel-agent-replay] of ./pyproject.toml.")
 @click.option(
@@ -34,7 +37,7 @@ Examples:
     help="Keep both recordings in this lake.  [default: a folder that is deleted]",
 )
 @click.option("--volatile", multiple=True, metavar="PATH", help="A JSON path of requests that is left out already.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="Kill a recording or a replay after this long.")
+@timeout_option
 @json_option
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def calibrate(
@@ -52,8 +55,7 @@ def calibrate(
     Rules for volatile fields are proposed. They re-key what is already recorded as well: both sides are read under
     them when a replay asks its tape.
     """
-    if (entry is None) == (not command):
-        raise click.UsageError("say what to run: either --entry PKG.MOD:FUNC or, after `--`, a command")
+    one_way_in(entry, command, which="a command")
     if given is not None and (entry is None or not _is_object(given)):
         raise click.UsageError("--input is a JSON object of named arguments, and goes with --entry")
     from otel_agent_replay.cli.calibrating import calibrated

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from otel_agent_replay.cli.started_options import text_of
+
 if TYPE_CHECKING:
-    from otel_agent_replay.payload.redaction import Redaction
     from otel_agent_replay.replay.ask.candidate import Candidate
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
@@ -40,7 +41,7 @@ def candidate_of(text: str, settings: tuple[str, ...]) -> Candidate:
     """Return the candidate of a `--candidate` text and of edits."""
     from otel_agent_replay.replay.ask.candidate import Candidate
 
-    return Candidate.from_arguments(text, settings, read=_text_of)
+    return Candidate.from_arguments(text, settings, read=text_of)
 
 
 def environment_of(env_file: Path | None, *candidates: Candidate) -> dict[str, str]:
@@ -51,14 +52,6 @@ def environment_of(env_file: Path | None, *candidates: Candidate) -> dict[str, s
 
     names = {name for candidate in candidates for name in key_variables(candidate.key_variable)}
     return {**variables(names), **(read_env_file(env_file) if env_file is not None else {})}
-
-
-def redaction_at(lake: Path) -> Redaction:
-    """Return the redaction that recordings of this lake pass."""
-    from otel_agent_replay.export.rules_file import redaction_of
-    from otel_agent_replay.settings import Settings
-
-    return redaction_of(Settings.load({"lake": lake}))
 
 
 def enter_asking(
@@ -78,6 +71,7 @@ def enter_asking(
     `url` is where they went when they were recorded, `endpoints` (`host:port`) are others that they go to. Of
     `environment` the names of the variables that may hold a key are entered, never their values.
     """
+    from otel_agent_replay.export.rules_file import redaction_at
     from otel_agent_replay.replay.ask.destination import shown_endpoint
     from otel_agent_replay.replay.ask.keys import variables as key_variables
     from otel_agent_replay.replay.audit import enter
@@ -95,10 +89,3 @@ def enter_asking(
         candidates=[candidate.name for candidate in candidates.values()],
         **more,
     )
-
-
-def _text_of(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"cannot read {path!r}: {error}") from error

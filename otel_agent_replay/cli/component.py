@@ -11,6 +11,7 @@ import click
 
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import remark, table
+from otel_agent_replay.cli.started_options import isolate_option, limit_option
 from otel_agent_replay.report.safe_text import visible
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ _CELLS = 60
 @click.command(epilog=_EPILOG)
 @lake_option
 @click.option("--update", is_flag=True, help="Write the event log that came as the expected one, and show the change.")
-@click.option("--isolate", is_flag=True, help="Put a kernel fence around it (Linux), beside the one in process.")
+@isolate_option
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -45,13 +46,7 @@ _CELLS = 60
     metavar="SECONDS",
     help="Real seconds after which the run is given up.",
 )
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="NAME=N",
-    help="Bound what it may use: cpu=SECONDS, memory=MIB or files=NUMBER; repeatable.",
-)
+@limit_option
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of case.yaml.")
 @click.option(
     "--step", "steps", type=click.IntRange(min=1), multiple=True, metavar="N", help="With new: the steps to take."

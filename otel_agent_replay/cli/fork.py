@@ -6,14 +6,23 @@ from pathlib import Path
 
 import click
 
-from otel_agent_replay.cli.going_on import going_on_options, one_way_in, tell
+from otel_agent_replay.cli.going_on import going_on_options, tell
 from otel_agent_replay.cli.lake_option import lake_option
+from otel_agent_replay.cli.started_options import (
+    allow_option,
+    allow_write_option,
+    env_file_option,
+    isolate_option,
+    limit_option,
+    one_way_in,
+    text_of,
+)
 
 _EPILOG = """\b
 Exact before STEP: entered at the last resumable checkpoint before it where the agent says how
 (@replay.agent(enter=...)), else replayed from its beginning. From there the model is asked live with what you
-change, reads come from the recording where their arguments are the same, and writes never happen: the recording's,
-the tool's dry run, or refused.
+change, where the recording asked; reads come from the recording where their arguments are the same, and writes never
+happen: the recording's, the tool's dry run, or refused.
 
 \b
 Exit codes: 0 finished, 1 departed, stopped or the agent failed, 2 usage, 75 a person must answer, 125 it cannot begin.
@@ -44,29 +53,11 @@ Examples:
 @click.option("--message", metavar="TEXT", help="Add a user message to the conversation at that step.")
 @click.option("--no-jump", is_flag=True, help="Replay from the beginning, also where a checkpoint can be entered.")
 @click.option("--seed", default="fork", metavar="TEXT", help="Seed of the random draws beyond the recording.")
-@click.option("--isolate", is_flag=True, help="Put a kernel fence around it (Linux), beside the one in process.")
-@click.option(
-    "--allow",
-    multiple=True,
-    metavar="HOST:PORT",
-    help="An endpoint that the fork may reach, beside the recorded models' own.",
-)
-@click.option(
-    "--allow-write", multiple=True, type=click.Path(exists=True), metavar="DIR", help="A folder it may write files in."
-)
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="NAME=N",
-    help="Bound what it may use: cpu=SECONDS, memory=MIB or files=NUMBER; repeatable.",
-)
-@click.option(
-    "--env-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Variables (KEY=VALUE lines) of the fork's own identity, its model key; never stored.",
-)
+@isolate_option
+@allow_option
+@allow_write_option
+@limit_option
+@env_file_option
 @going_on_options
 def fork(
     lake: Path,
@@ -90,7 +81,7 @@ def fork(
 ) -> None:
     """Fork RUN at a step: a new run, the same up to there, with one thing changed. RUN is never touched."""
     one_way_in(entry, command)
-    from otel_agent_replay.export.rules_file import redaction_of
+    from otel_agent_replay.export.rules_file import redaction_at
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.export.unsealed import load_with_inner
     from otel_agent_replay.replay.enclosed import Enclosure
@@ -98,10 +89,9 @@ def fork(
     from otel_agent_replay.replay.launch_continued import entry_command, fork_command
     from otel_agent_replay.replay.limits import Limits
     from otel_agent_replay.replay.scrub import read_env_file
-    from otel_agent_replay.settings import Settings
 
     plan = ForkPlan.from_arguments(
-        at, settings=settings, results=results, message=message, seed=seed, jumps=not no_jump, read=_text_of
+        at, settings=settings, results=results, message=message, seed=seed, jumps=not no_jump, read=text_of
     )
     origin, *inner = load_with_inner(lake, run)
     endpoints = dict.fromkeys(endpoint for one in (origin, *inner) for endpoint in model_endpoints(one))
@@ -113,16 +103,9 @@ def fork(
         timeout_s=timeout,
         limits=Limits.parse(limits),
         identity={} if env_file is None else read_env_file(env_file),
-        redaction=redaction_of(Settings.load({"lake": lake})),
+        redaction=redaction_at(lake),
     )
     argv = entry_command(entry) if entry is not None else command
     report = fork_command(origin.run, argv, plan, enclosure=enclosure, max_steps=max_steps or 0)
     seal(lake)
     tell(report, as_json=as_json)
-
-
-def _text_of(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"cannot read {path!r}: {error}") from error

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from otel_agent_replay.cli.judge_option import judge_option
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import remark
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+from otel_agent_replay.cli.started_options import (
+    allow_option,
+    allow_write_option,
+    env_file_option,
+    isolate_option,
+    limit_option,
+    named_function,
+    options,
+    text_of,
+    timeout_option,
+    volatile_option,
+)
 
 _EPILOG = """\b
 CASES are case folders, or folders of them. Each is replayed exactly with today's code first: free and offline. Where
@@ -54,17 +63,9 @@ class _WithCommand(click.Command):
         return super().parse_args(ctx, args)
 
 
-def _options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-_what = _options(
-    click.option("--entry", metavar="PKG.MOD:FUNC", help="The agent to run.  [default: the `entry` of each case]"),
+_what = options(
+    click.option("--entry", callback=named_function, metavar="PKG.MOD:FUNC",
+                 help="The agent to run.  [default: the `entry` of each case]"),
     click.option("--mode", type=click.Choice(["auto", "exact", "component", "rerun", "recorded"]), default="auto",
                  show_default=True, help="How cases are decided."),
     click.option("--where", metavar="SQL", help="With --mode recorded: which runs of the lake are judged, as it stands "
@@ -87,23 +88,21 @@ _what = _options(
     click.option("--update", is_flag=True, help="Accept drift, case by case: of cases that pass and changed."),
     click.option("--yes", is_flag=True, help="With --update: accept without asking."),
 )  # fmt: skip
-_reports = _options(
+_reports = options(
     click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML."),
     click.option("--markdown", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help="Write Markdown, for a comment on a pull request."),
     click.option("--html", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help="Write one HTML file that needs no network; each case opens its aligned diff."),
 )  # fmt: skip
-_how = _options(
-    click.option("--isolate", is_flag=True, help="Put a kernel fence around every trial (Linux)."),
-    click.option("--allow", multiple=True, metavar="HOST:PORT", help="An endpoint that trials may reach."),
-    click.option("--allow-write", multiple=True, type=click.Path(exists=True), metavar="DIR", help="Writable folder."),
-    click.option("--volatile", multiple=True, metavar="PATH", help="A JSON path of requests that is not compared."),
-    click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="cpu=SECONDS, memory=MIB or files=NUMBER."),
-    click.option("--env-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-                 help="Variables (KEY=VALUE lines) of the trials' own identity, a model key; never stored."),
-    click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
-                 help="Kill a trial after this long."),
+_how = options(
+    isolate_option,
+    allow_option,
+    allow_write_option,
+    volatile_option,
+    limit_option,
+    env_file_option,
+    timeout_option,
     click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Abort a live trial beyond this many."),
     click.option("--into", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
                  help="Keep the trials' lakes and logs there.  [default: they are deleted]"),
@@ -121,7 +120,7 @@ def gate(cases: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     from otel_agent_replay.cli import gating
 
     given["command"] = click.get_current_context().meta.get("command", ())
-    options = gating.options_of(given, read=_text_of)
+    chosen = gating.options_of(given, read=text_of)
     if given["yes"] and not given["update"]:
         raise click.UsageError("--yes belongs to --update")
     for path in cases:
@@ -129,20 +128,13 @@ def gate(cases: tuple[Path, ...], as_json: bool, **given: Any) -> None:
             raise click.UsageError(f"there is no {str(path)!r}: CASES are case folders, or folders of them")
     with tempfile.TemporaryDirectory(prefix="agent-replay-gate-", ignore_cleanup_errors=True) as scratch:
         work = gating.work_in(given["into"] or Path(scratch))
-        prepared = gating.prepare(cases, options, work, told=remark)
+        prepared = gating.prepare(cases, chosen, work, told=remark)
         if given["plan"]:
-            gating.show_plan(prepared, options, as_json=as_json)
+            gating.show_plan(prepared, chosen, as_json=as_json)
             sys.exit(0)
-        gating.say_spending(prepared, options)
-        verdict = gating.finish(prepared, options, told=remark)
+        gating.say_spending(prepared, chosen)
+        verdict = gating.finish(prepared, chosen, told=remark)
         gating.tell(verdict, as_json=as_json, junit=given["junit"], markdown=given["markdown"], html=given["html"])
         if given["update"]:
             gating.update(verdict, yes=given["yes"])
     sys.exit(verdict.exit_code)
-
-
-def _text_of(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"cannot read {path!r}: {error}") from error

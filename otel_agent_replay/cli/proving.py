@@ -12,7 +12,7 @@ from typing import Any
 
 from otel_agent_replay.cli.output import CANNOT_JUDGE, emit_json, remark
 from otel_agent_replay.errors import AgentReplayError
-from otel_agent_replay.export.rules_file import redaction_of
+from otel_agent_replay.export.rules_file import redaction_at
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.label_file import write_labels
@@ -22,7 +22,6 @@ from otel_agent_replay.replay.proving import Chance, Proof, Replayability, prove
 from otel_agent_replay.replay.verdict import ReplayVerdict
 from otel_agent_replay.report.proof_lines import proof_lines
 from otel_agent_replay.report.terminal import print_lines
-from otel_agent_replay.settings import Settings
 
 LABEL = "replayability"
 """Name of the label that holds a verdict; `LABEL.code` and `LABEL.replays` beside it say what it rests on."""
@@ -65,7 +64,7 @@ def replayer(
     stored: Lake, recorded: RecordedRun, *, entry: str | None, command: Sequence[str], options: Mapping[str, Any]
 ) -> Callable[[Chance], ReplayVerdict]:
     """Return what replays a run once with a given chance, by its entry or by its command."""
-    given = {"lake": stored.root, "redaction": redaction_of(Settings.load({"lake": stored.root})), **options}
+    given = {"lake": stored.root, "redaction": redaction_at(stored.root), **options}
     if entry is not None:
         return lambda chance: replay_entry(recorded.run, entry, chance=chance, **given)
     siblings = stored.siblings(recorded.run.run_id)

@@ -9,6 +9,17 @@ from typing import Any
 import click
 
 from otel_agent_replay.cli.lake_option import lake_option
+from otel_agent_replay.cli.started_options import (
+    allow_option,
+    allow_write_option,
+    entry_option,
+    env_file_option,
+    isolate_option,
+    limit_option,
+    one_way_in,
+    timeout_option,
+    volatile_option,
+)
 
 _EPILOG = """\b
 Exit codes: 0 the same, 1 departed, 2 usage, 125 cannot judge (so `git bisect run` skips).
@@ -23,31 +34,14 @@ Examples:
 
 @click.command(context_settings={"ignore_unknown_options": True}, epilog=_EPILOG)
 @lake_option
-@click.option(
-    "--entry", metavar="PKG.MOD:FUNC", help="Call this function with the recorded input, instead of a command."
-)
-@click.option(
-    "--isolate", is_flag=True, help="Put a kernel fence around the replay (Linux), beside the one in process."
-)
-@click.option("--allow", multiple=True, metavar="HOST:PORT", help="An endpoint that the replay may reach.")
-@click.option(
-    "--allow-write", multiple=True, type=click.Path(exists=True), metavar="DIR", help="A folder it may write files in."
-)
-@click.option("--volatile", multiple=True, metavar="PATH", help="A JSON path of requests that is not compared.")
-@click.option(
-    "--limit",
-    "limits",
-    multiple=True,
-    metavar="NAME=N",
-    help="Bound what it may use: cpu=SECONDS, memory=MIB or files=NUMBER; repeatable.",
-)
-@click.option(
-    "--env-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Variables (KEY=VALUE lines) of the replay's own identity; never stored.",
-)
-@click.option("--timeout", type=float, metavar="SECONDS", help="Kill the replay after this long.")
+@entry_option
+@isolate_option
+@allow_option
+@allow_write_option
+@volatile_option
+@limit_option
+@env_file_option
+@timeout_option
 @click.option("--json", "as_json", is_flag=True, help="Print the verdict as JSON.")
 @click.argument("run")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
@@ -66,9 +60,8 @@ def replay(
     command: tuple[str, ...],
 ) -> None:
     """Replay RUN exactly: offline, no side effect, every crossing answered from the recording."""
-    if (entry is None) == (not command):
-        raise click.UsageError("say what to run: either --entry PKG.MOD:FUNC or, after `--`, the recorded command")
-    from otel_agent_replay.export.rules_file import redaction_of
+    one_way_in(entry, command)
+    from otel_agent_replay.export.rules_file import redaction_at
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.lake.catalog import Lake
     from otel_agent_replay.replay.launch import is_process_run, replay_command, replay_entry
@@ -76,7 +69,6 @@ def replay(
     from otel_agent_replay.replay.scrub import read_env_file
     from otel_agent_replay.report.terminal import print_lines
     from otel_agent_replay.report.verdict_lines import verdict_lines
-    from otel_agent_replay.settings import Settings
 
     seal(lake)
     stored = Lake(lake)
@@ -90,7 +82,7 @@ def replay(
         "timeout_s": timeout,
         "limits": Limits.parse(limits),
         "identity": {} if env_file is None else read_env_file(env_file),
-        "redaction": redaction_of(Settings.load({"lake": lake})),
+        "redaction": redaction_at(lake),
     }
     if entry is not None:
         verdict = replay_entry(recorded, entry, **options)

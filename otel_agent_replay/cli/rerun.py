@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit_json, remark
+from otel_agent_replay.cli.started_options import (
+    allow_option,
+    allow_write_option,
+    entry_option,
+    env_file_option,
+    limit_option,
+    named_function,
+    one_way_in,
+    options,
+    text_of,
+    timeout_option,
+)
 
 if TYPE_CHECKING:
     from otel_agent_replay.replay.rerun.outcome import RerunResult
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _EPILOG = """\b
 The agent's real code runs from its first step. The model is asked live, as the candidate says. Reads come from the
@@ -42,16 +52,7 @@ Examples:
 """
 
 
-def _options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
-    def add(command: Command) -> Command:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
-
-
-_what = _options(
+_what = options(
     click.option("--cohort", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
                  help='Runs of a file, a JSON line each: {"run": "..."}.'),
     click.option("--where", metavar="SQL", help="Runs for which a condition over the view `runs` holds."),
@@ -61,9 +62,9 @@ _what = _options(
     click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Change model requests otherwise."),
     click.option("--baseline", is_flag=True, help="Also run it again as it was: the noise floor."),
     click.option("--repeats", type=click.IntRange(min=1), default=1, metavar="N", help="Re-runs a lane."),
-    click.option("--entry", metavar="PKG.MOD:FUNC", help="Call this agent with the recorded input."),
+    entry_option,
 )  # fmt: skip
-_who = _options(
+_who = options(
     click.option("--pool", multiple=True, metavar="lake|cohort|RUN", help="Runs that may answer reads; repeatable."),
     click.option("--pool-age", metavar="AGE", help="How much older than the run they may be: 90s, 30m, 12h, 7d."),
     click.option("--own-worlds", is_flag=True, help="Each run had a world of its own (a benchmark, a sandbox)."),
@@ -72,10 +73,11 @@ _who = _options(
     click.option("--stub", multiple=True, metavar="NAME", help="Never call this live; * for all but --live."),
     click.option("--user-script", type=click.Path(dir_okay=False), metavar="FILE",
                  help="The user's turns where the recorded ones no longer fit: a JSON array, or a line each."),
-    click.option("--simulator", metavar="PKG.MOD:FUNC", help="Function of (message, turns) that plays the user then."),
+    click.option("--simulator", callback=named_function, metavar="PKG.MOD:FUNC",
+                 help="Function of (message, turns) that plays the user then."),
     click.option("--seed", default="rerun", metavar="TEXT", help="Seed of random draws."),
 )  # fmt: skip
-_how = _options(
+_how = options(
     click.option("--into", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
                  help="Lake of the re-runs (default: LAKE-reruns)."),
     click.option("--results", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
@@ -83,14 +85,13 @@ _how = _options(
     click.option("--again", is_flag=True, help="Make all of them again, whatever results there are."),
     click.option("--parallel", type=click.IntRange(min=1), default=1, metavar="N", help="Re-runs side by side."),
     click.option("--isolate/--no-isolate", default=None, help="The kernel's fence around each; on where there is one."),
-    click.option("--allow", multiple=True, metavar="HOST:PORT", help="An endpoint for live reads and dry runs."),
-    click.option("--allow-write", multiple=True, type=click.Path(exists=True), metavar="DIR", help="Writable folder."),
-    click.option("--env-file", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
-                 help="Variables (KEY=VALUE lines) of the re-run's own identity, its model key; never stored."),
-    click.option("--limit", "limits", multiple=True, metavar="NAME=N", help="cpu=SECONDS, memory=MIB or files=NUMBER."),
+    allow_option,
+    allow_write_option,
+    env_file_option,
+    limit_option,
     click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="Stop a run that has used so many."),
     click.option("--budget", type=click.FloatRange(min=0, min_open=True), metavar="USD", help="For all of them."),
-    click.option("--timeout", type=float, metavar="SECONDS", help="Kill a run after this long."),
+    timeout_option,
     click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Abort a run beyond this many steps."),
 )  # fmt: skip
 
@@ -111,11 +112,10 @@ def rerun(lake: Path, as_json: bool, run: str | None, command: tuple[str, ...], 
         command, run = (run, *command), None
     if sum(one is not None for one in (run, given["cohort"], given["where"])) != 1:
         raise click.UsageError("say which runs: one of RUN, --cohort FILE and --where SQL")
-    if (given["entry"] is None) == (not command):
-        raise click.UsageError("say what to run: either --entry PKG.MOD:FUNC or, after `--`, the recorded command")
+    one_way_in(given["entry"], command)
     if not (given["baseline"] or given["candidate"] or given["prompt"] or given["settings"]):
         raise click.UsageError("say what is new: --candidate, --prompt or --set; or --baseline alone")
-    reruns = Reruns(lake, run, command, given, read=_text_of, quiet=as_json)
+    reruns = Reruns(lake, run, command, given, read=text_of, quiet=as_json)
     results = reruns.made(told=remark)
     _tell(reruns.lanes(results), lake, reruns.into, results_file=reruns.results.path, as_json=as_json)
 
@@ -143,10 +143,3 @@ def _tell(results: Sequence[RerunResult], lake: Path, into: Path, *, results_fil
     else:
         print_lines(rerun_lines(totals, results, lake, into))
     sys.exit(exit_code(results))
-
-
-def _text_of(path: str) -> str:
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"cannot read {path!r}: {error}") from error

@@ -13,7 +13,7 @@ from typing import Any
 
 from otel_agent_replay.cli.output import remark
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.export.rules_file import redaction_of
+from otel_agent_replay.export.rules_file import redaction_at
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.export.unsealed import load_run
 from otel_agent_replay.lake.catalog import Lake
@@ -32,7 +32,6 @@ from otel_agent_replay.replay.rerun.route import mode_of
 from otel_agent_replay.replay.scrub import read_env_file
 from otel_agent_replay.replay.spending import Spending
 from otel_agent_replay.report.rerun_lines import rerun_sentence
-from otel_agent_replay.settings import Settings
 
 MOST_POOLED = 500
 _SEALED_EVERY = 32  # re-runs: one file each would be many, one for all late
@@ -178,7 +177,7 @@ class Reruns:
             timeout_s=given["timeout"],
             limits=Limits.parse(given["limits"]),
             identity=identity,
-            redaction=redaction_of(Settings.load({"lake": self.lake})),
+            redaction=redaction_at(self.lake),
             output=self._folder / "quiet" if quiet else None,
         )
 

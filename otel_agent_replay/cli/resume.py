@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from otel_agent_replay.cli.going_on import going_on_options, one_way_in, tell
+from otel_agent_replay.cli.going_on import going_on_options, tell
 from otel_agent_replay.cli.lake_option import lake_option
+from otel_agent_replay.cli.started_options import one_way_in
 
 _EPILOG = """\b
 Exit codes: 0 finished, 1 departed, stopped or the agent failed, 2 usage, 75 not now (a person must decide, or another

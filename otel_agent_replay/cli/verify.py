@@ -10,6 +10,13 @@ import click
 from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_option
 from otel_agent_replay.cli.output import emit
 from otel_agent_replay.cli.reading import open_lake
+from otel_agent_replay.cli.started_options import (
+    entry_option,
+    isolate_option,
+    one_way_in,
+    timeout_option,
+    volatile_option,
+)
 
 if TYPE_CHECKING:
     from otel_agent_replay.lake.catalog import Lake
@@ -35,12 +42,10 @@ Example:
     help="Replay it offline several times, each with another hash seed and other scheduling, and keep the verdict.",
 )
 @click.option("--times", type=click.IntRange(1, 100), default=3, show_default=True, help="How often.")
-@click.option(
-    "--entry", metavar="PKG.MOD:FUNC", help="Call this function with the recorded input, instead of a command."
-)
-@click.option("--isolate", is_flag=True, help="Put a kernel fence around each replay (Linux).")
-@click.option("--volatile", multiple=True, metavar="PATH", help="A JSON path of requests that is not compared.")
-@click.option("--timeout", type=float, metavar="SECONDS", help="Kill a replay after this long.")
+@entry_option
+@isolate_option
+@volatile_option
+@timeout_option
 @click.argument("run")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 @json_option
@@ -59,8 +64,8 @@ def verify(
     verbose: bool,
 ) -> int:
     """Recompute every digest of RUN and its manifest; name what is missing or altered."""
-    if replays and (entry is None) == (not command):
-        raise click.UsageError("say what to run: either --entry PKG.MOD:FUNC or, after `--`, the recorded command")
+    if replays:
+        one_way_in(entry, command)
     if not replays and (entry is not None or command):
         raise click.UsageError("an entry or a command is for --replay")
     stored = open_lake(lake, verbose=verbose)

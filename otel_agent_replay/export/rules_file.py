@@ -22,6 +22,11 @@ def redaction_of(settings: Settings) -> Redaction:
     return _redaction(settings.redaction, settings.hash_key).at(settings.capture)
 
 
+def redaction_at(lake: Path) -> Redaction:
+    """Return the redaction that recordings of a lake pass, by our settings. Raises as `redaction_of`."""
+    return redaction_of(Settings.load({"lake": lake}))
+
+
 def rules_of(path: Path | None) -> list[Rule]:
     """Return the rules of a file, none for None. Raises ConfigurationError, naming file and rule."""
     return [] if path is None else rules_from(_rules(path))

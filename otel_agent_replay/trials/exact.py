@@ -7,19 +7,17 @@ from pathlib import Path
 from otel_agent_replay.casebook.queries import rows_of
 from otel_agent_replay.compare import compare
 from otel_agent_replay.errors import AgentReplayError, ConfigurationError
-from otel_agent_replay.export.rules_file import redaction_of
+from otel_agent_replay.export.rules_file import redaction_at
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.gate import check
 from otel_agent_replay.gate.decision import part_of_run, whole_run
 from otel_agent_replay.gate.verdict import Means, Reason, Trial
 from otel_agent_replay.lake.catalog import Lake, StoredRun
 from otel_agent_replay.model import RunStatus
-from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.launch import is_process_run, replay_command
-from otel_agent_replay.replay.launch_continued import entry_command
 from otel_agent_replay.replay.verdict import ReplayVerdict, VerdictStatus
-from otel_agent_replay.settings import Settings
 from otel_agent_replay.trials.options import TrialOptions
+from otel_agent_replay.trials.started import argv_of, loaded
 from otel_agent_replay.trials.subject import Subject
 from otel_agent_replay.trials.words import first_line, with_last_words
 
@@ -61,30 +59,6 @@ def exact_trial(subject: Subject, options: TrialOptions) -> Trial:
     return Trial(Means.EXACT, reason, detail, results, run, subject.lake, step, changed, _differences(verdict))
 
 
-def loaded(lake: Path, run: str) -> StoredRun | None:
-    """Return a run of a lake by its id in hexadecimal; None where there is none or it cannot be read."""
-    try:
-        return Lake(lake).load(bytes.fromhex(run)) if run else None
-    except AgentReplayError:
-        return None
-
-
-def redaction_at(lake: Path) -> Redaction:
-    """Return the redaction that recordings of a lake pass."""
-    return redaction_of(Settings.load({"lake": lake}))
-
-
-def entry_of(subject: Subject, options: TrialOptions) -> str:
-    """Return the entry that is called. Raises ConfigurationError where nobody says what to run."""
-    entry = options.entry or subject.case.entry
-    if not entry:
-        raise ConfigurationError(
-            f"nobody says what to run for case {subject.case.name!r}: give --entry PKG.MOD:FUNC or, after `--`, a "
-            f"command; or write `entry:` into its case.yaml"
-        )
-    return entry
-
-
 def _recorded(subject: Subject) -> StoredRun:
     if subject.recorded is None:
         raise ConfigurationError(f"case {subject.case.name!r} has no recorded run: use --mode component")
@@ -98,7 +72,7 @@ def _replayed(subject: Subject, recorded: StoredRun, options: TrialOptions, outp
         of_process = any(is_process_run(lake.load(one).run) for one in lake.siblings(recorded.run.run_id))
     return replay_command(
         recorded.run,
-        options.command or entry_command(entry_of(subject, options)),
+        argv_of(subject, options),
         lake=subject.lake,
         process_run=of_process,
         isolate=options.isolate,

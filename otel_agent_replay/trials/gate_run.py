@@ -18,12 +18,13 @@ from otel_agent_replay.gate.verdict import CaseVerdict, GateVerdict, Means, Reas
 from otel_agent_replay.model import cannot_run_again, is_imported
 from otel_agent_replay.trials.budget import Budget
 from otel_agent_replay.trials.component import component_trial
-from otel_agent_replay.trials.exact import exact_trial, loaded
+from otel_agent_replay.trials.exact import exact_trial
 from otel_agent_replay.trials.forecast import Forecast, forecast
 from otel_agent_replay.trials.live import live_trial
 from otel_agent_replay.trials.options import Mode, TrialOptions
 from otel_agent_replay.trials.recorded import RecordedRuns, recorded_trials
 from otel_agent_replay.trials.rerun import rerun_trial
+from otel_agent_replay.trials.started import loaded
 from otel_agent_replay.trials.subject import Subject, case_folders, subjects_of
 
 Told = Callable[[str], None]

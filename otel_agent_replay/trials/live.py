@@ -22,12 +22,11 @@ from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.model import AnswerSource, Kind, RecordedRun, RecordedSpan
 from otel_agent_replay.replay.continued_report import ContinuedReport, ContinuedStatus
-from otel_agent_replay.replay.enclosed import Enclosure
 from otel_agent_replay.replay.fork import ForkPlan, model_endpoints
-from otel_agent_replay.replay.launch_continued import entry_command, fork_command
+from otel_agent_replay.replay.launch_continued import fork_command
 from otel_agent_replay.replay.spending import Spending
-from otel_agent_replay.trials.exact import entry_of, loaded, redaction_at
 from otel_agent_replay.trials.options import TrialOptions
+from otel_agent_replay.trials.started import argv_of, live_enclosure, loaded
 from otel_agent_replay.trials.subject import Subject
 from otel_agent_replay.trials.words import first_line, with_last_words
 
@@ -43,19 +42,8 @@ def live_trial(subject: Subject, at: int, repeat: int, options: TrialOptions, *,
     if recorded is None:
         raise ConfigurationError(f"case {subject.case.name!r} has no recorded run to leave")
     output = subject.work / f"live-{repeat}.log"
-    argv = list(options.command) or entry_command(entry_of(subject, options))
-    enclosure = Enclosure(
-        lake=subject.lake,
-        isolate=options.isolate,
-        allow=list(dict.fromkeys([*options.allow, *model_endpoints(recorded)])),
-        allow_write=options.allow_write,
-        timeout_s=options.timeout_s,
-        limits=options.limits,
-        identity=options.identity,
-        environment=options.environment,
-        redaction=redaction_at(subject.lake),
-        output=output,
-    )
+    argv = argv_of(subject, options)
+    enclosure = live_enclosure(subject, options, model_endpoints(recorded), output)
     spending, price = Spending(usd=usd), options.candidate.price
     plan = ForkPlan(at, options.edits, seed=f"gate {repeat}", jumps=False, spending=spending, price=price)
     try:

@@ -11,16 +11,14 @@ from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.gate import check
 from otel_agent_replay.gate.decision import part_of_run, whole_run
 from otel_agent_replay.gate.verdict import Means, Reason, Trial
-from otel_agent_replay.replay.enclosed import Enclosure
 from otel_agent_replay.replay.fork import model_endpoints
-from otel_agent_replay.replay.launch_continued import entry_command
 from otel_agent_replay.replay.rerun.launch import endpoint_of, rerun_command
 from otel_agent_replay.replay.rerun.plan import BASELINE, CANDIDATE, RerunPlan
 from otel_agent_replay.replay.rerun.report import RerunStatus
 from otel_agent_replay.replay.spending import Spending
-from otel_agent_replay.trials.exact import entry_of, loaded, redaction_at
 from otel_agent_replay.trials.live import spent_usd
 from otel_agent_replay.trials.options import TrialOptions
+from otel_agent_replay.trials.started import argv_of, live_enclosure, loaded
 from otel_agent_replay.trials.subject import Subject
 from otel_agent_replay.trials.words import first_line, with_last_words
 
@@ -36,27 +34,8 @@ def rerun_trial(subject: Subject, repeat: int, options: TrialOptions, *, usd: fl
     candidate = options.candidate
     into = subject.work / "reruns"
     into.mkdir(exist_ok=True)
-    enclosure = Enclosure(
-        lake=subject.lake,
-        into=into,
-        isolate=options.isolate,
-        allow=list(
-            dict.fromkeys(
-                [
-                    *options.allow,
-                    *([endpoint_of(candidate.base_url)] if candidate.base_url else []),
-                    *model_endpoints(recorded),
-                ]
-            )
-        ),
-        allow_write=options.allow_write,
-        timeout_s=options.timeout_s,
-        limits=options.limits,
-        identity=options.identity,
-        environment=options.environment,
-        redaction=redaction_at(subject.lake),
-        output=output,
-    )
+    endpoints = [*([endpoint_of(candidate.base_url)] if candidate.base_url else []), *model_endpoints(recorded)]
+    enclosure = live_enclosure(subject, options, endpoints, output, into=into)
     changed = bool(options.edits) or candidate.base_url or candidate.key
     plan = RerunPlan(
         lane=CANDIDATE if changed else BASELINE,
@@ -65,7 +44,7 @@ def rerun_trial(subject: Subject, repeat: int, options: TrialOptions, *, usd: fl
         edits=options.edits,
         spending=Spending(usd=usd),
     )
-    argv = list(options.command) or entry_command(entry_of(subject, options))
+    argv = argv_of(subject, options)
     try:
         report = rerun_command(recorded.run, argv, plan, enclosure=enclosure, max_steps=options.max_steps)
     except ConfigurationError:

@@ -206,6 +206,7 @@ def test_a_command_of_the_readme_exists_with_its_options(words):
 def test_a_command_line_of_the_readme_is_complete(words, monkeypatch, tmp_path):
     """What stands at a prompt parses as it is: all arguments given, each value allowed."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "keys.env").touch()
     command_of(words).make_context(words[0], arguments_of(words))
 
 
