@@ -109,14 +109,6 @@ class Sources:
         parts = [part for path, value in ours if value is not MISSING for part in telling_parts(value, path)]
         return [part for part in parts if part.digest not in known]
 
-    def _all_new(self, change: Changed, *, request: bool) -> list[TellingPart]:
-        """Return what is new where more places differ than a change lists: by looking at both sides whole."""
-        mine, other = (change.b, change.a) if self.mine.name == "B" else (change.a, change.b)
-        ours = self.mine.request(mine.index) if request else self.mine.answer(mine.index)
-        theirs = self._other.request(other.index) if request else self._other.answer(other.index)
-        known = {part.digest for part in theirs}
-        return [part for part in ours if part.digest not in known]
-
     def _is_new(self, source: int, digest: bytes) -> bool:
         """Whether the pair of `source` did not answer the part."""
         twin = self.mine.other.get(source)

@@ -57,10 +57,6 @@ class Timeline:
             return float(item.node.end_sequence) if item.node.end_sequence else math.inf
         return self._foreign(item.recorded.span.end_ns) if item.recorded.span.end_ns else math.inf
 
-    def overlap(self, one: int, other: int) -> bool:
-        """Whether the two ran at the same time."""
-        return self.begin(one) < self.end(other) and self.begin(other) < self.end(one)
-
     def watch(self, paired: Iterable[int]) -> None:
         """Take the events of these nodes as the measure of `before`."""
         nodes = [index for index in paired if index != ROOT]

@@ -122,7 +122,7 @@ class Journal:
         """
         try:
             offer = self._bodies.take()
-            data = framed(records[0]) if len(records) == 1 else b"".join([framed(record) for record in records])
+            data = framed(records[0]) if len(records) == 1 else b"".join(map(framed, records))
             problem = self._commit(records, data, offer)
             if problem is None:
                 if durable and self._fsync:
@@ -178,11 +178,6 @@ class Journal:
                 self._header_fields[name] = value
 
     @property
-    def has_written(self) -> bool:
-        """Whether this process has written anything."""
-        return self._number > 0
-
-    @property
     def losses(self) -> int:
         """How many records were lost and are not yet written as losses."""
         return len(self._losses)
@@ -192,7 +187,7 @@ class Journal:
     def _commit(self, records: Sequence[Written], data: bytes, offer: Offer) -> str | None:
         """Write a batch. Returns None, or why it was not written."""
         lock = self._lock
-        if not lock.acquire(blocking=False) and not lock.acquire(timeout=self._lock_timeout_s):
+        if not lock.acquire(False) and not lock.acquire(timeout=self._lock_timeout_s):
             return f"another thread held the journal for more than {self._lock_timeout_s} s"
         try:
             if self._busy:  # we are inside an append of this very thread; it writes this one too
@@ -201,7 +196,14 @@ class Journal:
             self._busy = True
             try:
                 segment = self._segment
-                if segment is None or offer is not NO_OFFER or not self._is_well(segment):
+                if (
+                    segment is None
+                    or offer is not NO_OFFER
+                    or segment.broken
+                    or segment.size >= self._limit
+                    or self._retry_at
+                    or self._losses.pending
+                ):  # as hardly ever; else nothing is to be thought of but the write
                     return self._write(_Batch(records, data, offer))
                 try:
                     segment.write(data)
@@ -215,10 +217,6 @@ class Journal:
                     self._busy = False
         finally:
             lock.release()
-
-    def _is_well(self, segment: SegmentFile) -> bool:
-        """Whether nothing is to be thought of but the write, as nearly always."""
-        return not (segment.broken or segment.size >= self._limit or self._retry_at or self._losses.pending)
 
     def _release_busy(self) -> None:
         """Write what this thread appended from inside, then let it append again."""

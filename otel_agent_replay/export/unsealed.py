@@ -29,15 +29,6 @@ _RUN_BEGUN = wire.Record.RUN_BEGUN_FIELD_NUMBER << 3 | 2
 """First byte of a serialised record that begins a run."""
 
 
-def find_run(lake: Path, text: str) -> bytes:
-    """Return the id of the run with this run id, trace id or unique prefix of one (hexadecimal).
-
-    Looks into lake and journal. Raises RunNotFound when there is none or more than one, UnsupportedFormat when it may
-    lie in a segment of a newer version.
-    """
-    return _Standing(lake).find(text)
-
-
 def load_run(lake: Path, text: str, *, facts: bool = True) -> RecordedRun:
     """Return the run of an id or unique prefix, with all its attempts; a fork with what it shares with its origin.
 

@@ -10,14 +10,13 @@ from typing import Any
 
 from otel_agent_replay.report import amounts, html_page
 from otel_agent_replay.report.charts import Bars, bar_chart, histogram
-from otel_agent_replay.report.html import SIZE_LIMIT, fit_values, table, text
+from otel_agent_replay.report.html import SIZE_LIMIT, fit_cases, table, text
 from otel_agent_replay.report.pair_view import pair_view
 from otel_agent_replay.report.safe_text import visible
 
 CASES_SHOWN = 50
 """In the part without script, those that differ first."""
 _PATHS_SHOWN = 12
-_REMARKS = 600  # bytes kept free for what is said about things left out
 
 
 def cohort_html(
@@ -31,12 +30,8 @@ def cohort_html(
     views = {visible(key): pair_view(one) for key, one in (pairs or {}).items()}
     head, plain = _head(document), _plain(document)
     title = visible(f"{document['verdict']}: {document['lanes']['a']} and {document['lanes']['b']}")
-    room = limit - len(html_page.page(title, head, plain, "").encode()) - _REMARKS
-    kept = dict(views)
-    packed = fit_values(list(kept.values()), room, lambda: html_page.packed(_data(document, kept)))
-    while kept and len(packed) > room:
-        kept = dict(list(kept.items())[: len(kept) * 2 // 3])
-        packed = html_page.packed(_data(document, kept))
+    room = limit - len(html_page.page(title, head, plain, "").encode())
+    kept, packed = fit_cases(views, room, lambda shown: [_case(case, shown) for case in document["cases"]])
     differing = sum(case["differs"] for case in document["cases"])
     told = [f"{len(kept)} of the {differing} cases that differ open their aligned pair in this file."]
     values = sum(view["left_out"]["values"] for view in kept.values())
@@ -45,10 +40,6 @@ def cohort_html(
     plain += "".join(f"\n<p>{text(sentence)}</p>" for sentence in told)
     head += "".join(f'\n<p class="facts">{text(sentence)}</p>' for sentence in told)
     return html_page.page(title, head, plain, packed)
-
-
-def _data(document: Mapping[str, Any], views: Mapping[str, Any]) -> dict[str, Any]:
-    return {"kind": "cohort", "cases": [_case(case, views) for case in document["cases"]], "pairs": views}
 
 
 def _case(case: Mapping[str, Any], views: Mapping[str, Any]) -> dict[str, Any]:

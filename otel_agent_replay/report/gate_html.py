@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from otel_agent_replay.report import html_page
-from otel_agent_replay.report.html import SIZE_LIMIT, fit_values, table, text
+from otel_agent_replay.report.html import SIZE_LIMIT, fit_cases, table, text
 from otel_agent_replay.report.pair_view import pair_view
 from otel_agent_replay.report.safe_text import value_text, visible
 
@@ -17,7 +17,6 @@ CASES_SHOWN = 500
 """In the part without script, those that did not pass first."""
 _EVIDENCE = 3  # of an invariant
 _VALUE = 200  # characters
-_REMARKS = 600  # bytes kept free for what is said about things left out
 _STANDINGS = ("failed", "unknown", "passed")
 
 
@@ -31,12 +30,8 @@ def gate_html(document: Mapping[str, Any], *, limit: int = SIZE_LIMIT) -> str:
     views = {key: pair_view(one) for key, one in compared if one is not None}
     head, plain = _head(document), "\n".join(_plain(cases))
     title = visible(f"gate {document['standing']}: {document['sentence']}")
-    room = limit - len(html_page.page(title, head, plain, "").encode()) - _REMARKS
-    kept = dict(views)
-    packed = fit_values(list(kept.values()), room, lambda: html_page.packed(_data(document, kept)))
-    while kept and len(packed) > room:
-        kept = dict(list(kept.items())[: len(kept) * 2 // 3])
-        packed = html_page.packed(_data(document, kept))
+    room = limit - len(html_page.page(title, head, plain, "").encode())
+    kept, packed = fit_cases(views, room, lambda shown: [_case(case, shown) for case in document["cases"]])
     left_out = sum(view["left_out"]["values"] for view in kept.values())
     told = [
         *([f"{len(views) - len(kept)} diffs do not fit into this file."] if len(kept) < len(views) else []),
@@ -50,10 +45,6 @@ def _comparison(case: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the comparison of the trial that tells most: one that did not pass, else the first."""
     trials = sorted(case["trials"], key=lambda one: _STANDINGS.index(one["standing"]))
     return next((one["comparison"] for one in trials if one["comparison"] is not None), None)
-
-
-def _data(document: Mapping[str, Any], views: Mapping[str, Any]) -> dict[str, Any]:
-    return {"kind": "cohort", "cases": [_case(case, views) for case in document["cases"]], "pairs": views}
 
 
 def _case(case: Mapping[str, Any], views: Mapping[str, Any]) -> dict[str, Any]:

@@ -28,6 +28,7 @@ SIZE_LIMIT = 10_000_000
 DIFFERENCES_SHOWN = 50
 """In the part without script."""
 _RISKS_SHOWN = 10
+_REMARKS = 600  # bytes kept free for what is said about cases and values left out
 
 
 def comparison_html(document: Mapping[str, Any], *, limit: int = SIZE_LIMIT) -> str:
@@ -66,6 +67,25 @@ def fit_values(views: Sequence[dict[str, Any]], room: int, pack: Callable[[], st
             view["left_out"]["told"] = _left_out_text(view["left_out"]["values"])
         packed = pack()
     return packed
+
+
+def fit_cases(
+    views: Mapping[str, dict[str, Any]], room: int, cases: Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
+) -> tuple[dict[str, dict[str, Any]], str]:
+    """Return the views that a page of cases has room for, and its data, packed: at most `room` characters.
+
+    `cases` gives the rows of its table, each of which opens its view. Values are left out first, then the last views.
+    """
+
+    def packed(shown: Mapping[str, Any]) -> str:
+        return html_page.packed({"kind": "cohort", "cases": cases(shown), "pairs": shown})
+
+    kept = dict(views)
+    data = fit_values(list(kept.values()), room - _REMARKS, lambda: packed(kept))
+    while kept and len(data) > room - _REMARKS:
+        kept = dict(list(kept.items())[: len(kept) * 2 // 3])
+        data = packed(kept)
+    return kept, data
 
 
 def _left_out_text(count: int) -> str:

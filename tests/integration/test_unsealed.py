@@ -14,7 +14,7 @@ from otel_agent_replay.export import unsealed
 from otel_agent_replay.export.journal import Journal
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.export.segments import list_segments
-from otel_agent_replay.export.unsealed import find_run, load_process, load_run
+from otel_agent_replay.export.unsealed import load_process, load_run
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.model import LossReason, OutcomeStatus, RunStatus, new_run_id
 from otel_agent_replay.wire.frames import frame
@@ -129,18 +129,18 @@ def test_a_run_is_found_by_a_unique_beginning_of_its_id(journal: Journal, lake: 
     ((sealed, run),) = record(tmp_path / "made", DEEDS, [])
     bring_and_seal([sealed], lake)
     other = JournalRun(journal, run_id=bytes([run.run_id[0]]) + bytes([run.run_id[1] ^ 1]) + run.run_id[2:])
-    assert find_run(lake, run.run_id.hex()[:9]) == run.run_id
-    assert find_run(lake, other.run_id.hex()[:9].upper()) == other.run_id
-    assert find_run(lake, other.trace_id.hex()[:20]) == other.run_id
-    assert find_run(lake, run.trace_id.hex()) == run.run_id
+    assert load_run(lake, run.run_id.hex()[:9]).run.run_id == run.run_id
+    assert load_run(lake, other.run_id.hex()[:9].upper()).run.run_id == other.run_id
+    assert load_run(lake, other.trace_id.hex()[:20]).run.run_id == other.run_id
+    assert load_run(lake, run.trace_id.hex()).run.run_id == run.run_id
     with pytest.raises(RunNotFound) as caught:
-        find_run(lake, run.run_id.hex()[:2])
+        load_run(lake, run.run_id.hex()[:2])
     assert set(caught.value.candidates) == {run.run_id.hex(), other.run_id.hex()}
     for text in ("ffff", "", "xyz", "0" * 33):
         with pytest.raises(RunNotFound):
             load_run(lake, text)
     with pytest.raises(RunNotFound):
-        find_run(tmp_path / "absent", "0198")
+        load_run(tmp_path / "absent", "0198")
 
 
 def test_the_runs_of_a_process_come_with_the_one_that_was_asked_for(journal: Journal, lake: Path) -> None:
