@@ -8,6 +8,7 @@ the function runs.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field, replace
@@ -136,11 +137,20 @@ class Declaration:
     def _key(self, session: Session, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         key = self.idempotency_key
         try:
-            text = str(key(*args, **kwargs) if callable(key) else self.arguments(args, kwargs).get(key or "", ""))
+            value = key(*args, **kwargs) if callable(key) else self._argument(key or "", args, kwargs)
+            text = "" if value is None else str(value)
         except Exception as error:
             report(session, "asking for an idempotency key", error)
             return ""
         return session.redaction.text(text)
+
+    def _argument(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Return one argument of a call, also one that the caller left to its default; None for none."""
+        given = self.arguments(args, kwargs)
+        if name in given:
+            return given[name]
+        parameter = inspect.signature(self.function).parameters.get(name)
+        return None if parameter is None or parameter.default is parameter.empty else parameter.default
 
 
 def _begin(

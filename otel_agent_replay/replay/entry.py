@@ -12,6 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from otel_agent_replay.boundary.runs import run_factory
@@ -96,6 +97,22 @@ async def _exhausted(result: Any) -> None:
         pass
 
 
+def become_main(module: ModuleType) -> None:
+    """Make an imported module what it was when it was recorded as a script: the tape knows its classes as `__main__`'s.
+
+    Those that its functions make later go by the module's name, those that it has by their own.
+    """
+    imported_as = module.__name__
+    module.__name__ = "__main__"
+    sys.modules["__main__"] = module
+    waiting = list(vars(module).values())
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, type) and found.__module__ == imported_as:
+            found.__module__ = "__main__"
+            waiting += vars(found).values()
+
+
 def main(arguments: list[str]) -> int:
     """Replay; the verdict goes where the start-up shim was told. Returns 125 when this process is no replay."""
     runs = run_factory()
@@ -107,8 +124,7 @@ def main(arguments: list[str]) -> int:
     recorded = runs.only_target()
     function = load_entry(arguments[0])
     if recorded.run.entry.startswith("__main__:"):
-        # Recorded as a script: its classes are known to the tape as the main module's.
-        sys.modules["__main__"] = sys.modules[arguments[0].partition(":")[0]]
+        become_main(sys.modules[arguments[0].partition(":")[0]])
     args, kwargs = recorded_arguments(recorded, function)
     call_entry(function, args, kwargs)
     return 0

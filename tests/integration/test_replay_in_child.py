@@ -105,6 +105,38 @@ if __name__ == "__main__":
     asyncio.run(support())
 """
 
+OWN_CLASSES = """
+import dataclasses, enum
+import otel_agent_replay as replay
+
+class Colour(enum.Enum):
+    RED = "red"
+
+@dataclasses.dataclass
+class Order:
+    class Unknown(Exception):
+        pass
+    number: int
+    colour: Colour
+
+@replay.tool(side_effect="read")
+def look(order):
+    if order.number > 1:
+        raise Order.Unknown(str(order.number))
+    return dataclasses.replace(order, number=order.number + 1)
+
+@replay.agent
+def support(order):
+    found = look(order)
+    try:
+        return look(found)
+    except Order.Unknown as error:
+        return [found, str(error)]
+
+if __name__ == "__main__":
+    support(Order(1, Colour.RED))
+"""
+
 
 class Recorded:
     """An agent's script, its lake, and what its tools did live."""
@@ -264,6 +296,17 @@ def test_entry_replays_one_run_alone(recorded, agent):
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
     assert verdict.others == ()
     assert recorded.log.read_text() == recorded.lived
+
+
+def test_entry_of_what_was_a_script_knows_its_own_classes(recorded):
+    """Arguments and errors of classes of the recorded script itself fit when the agent is called by its entry."""
+    recorded.script.write_text(OWN_CLASSES)
+    recorded.log.write_text("")
+    run = recorded.record()["support"]
+    verdict = recorded.replay_entry(run, "helpdesk:support")
+    assert verdict.status is VerdictStatus.SAME, verdict.to_json()
+    assert verdict.input_same is True
+    assert verdict.output_same is True
 
 
 def test_process_that_dies_without_a_word_cannot_be_judged(recorded):

@@ -249,6 +249,18 @@ def test_an_idempotency_key_is_a_parameter_or_a_function_of_the_arguments(journa
     assert journal.node("refund")[0].exchange.idempotency_key == expected
 
 
+def test_an_idempotency_key_that_the_caller_leaves_to_its_default_is_the_default(journal):
+    """The key is what the function gets, given or not; no key is none, not one that all such calls share."""
+
+    @replay.tool(side_effect="write", idempotency_key="order")
+    def refund(cents: int, order: str | None = "o-1") -> None:
+        return None
+
+    in_run(lambda: (refund(5), refund(5, None), refund(5, order="o-2")))()
+    begun = [node for node, _ in journal.nodes() if node.name == "refund"]
+    assert [node.exchange.idempotency_key for node in begun] == ["o-1", "", "o-2"]
+
+
 def test_decisions_retrievals_and_approvals_have_their_kinds(journal):
     """The three are recorded like tools, each under its own kind."""
     route = replay.decision(lambda question: "billing", name="route")
