@@ -9,7 +9,9 @@ from __future__ import annotations
 import collections
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import repeat
 from typing import Any
 
 from otel_agent_replay import semconv
@@ -42,6 +44,9 @@ PART_AFTER_NS = 10_000_000_000  # an event stream that is slow but long is hande
 OVERLAP = 8 << 10  # bytes held back from a part, so that a secret split over two parts is seen whole
 MOST_PACKED = 64 << 20  # a packed or framed body cannot be looked into in parts; beyond this it is not kept
 MOST_UPLOADED = 64 << 20  # bytes of a streamed upload that are held
+
+_NEVER = 1 << 63
+_new_chunk = tuple.__new__  # a named tuple's own way of making one costs three times as much
 
 _abandoned: collections.deque[ResponseTap] = collections.deque()
 
@@ -93,10 +98,10 @@ class ResponseTap:
         self._packed = False  # what cannot be looked into in parts: a content coding, or frames
         self._trailers: tuple[tuple[str, str], ...] = ()
         self._data: list[bytes] = []
-        self._times: list[int] = []
+        self._times: list[int] = []  # on the same clock as `began_ns`
         self._held = 0
         self._limit = PART_OF_BODY
-        self._part_due = 0  # no part by time
+        self._part_due = _NEVER
         self._ended = False
         self._sha: Any = None
         self._told = 0  # bytes handed over in parts
@@ -131,9 +136,9 @@ class ResponseTap:
         """The reader receives `data`."""
         now = _clock()
         self._data.append(data)
-        self._times.append(now - self._began_ns)
-        held = self._held = self._held + len(data)
-        if held > self._limit or (now > self._part_due and self._part_due):
+        self._times.append(now)
+        self._held += len(data)
+        if self._held > self._limit or now > self._part_due:
             self._overflow(now)
 
     def trailers(self, headers: tuple[tuple[str, str], ...]) -> None:
@@ -204,7 +209,7 @@ class ResponseTap:
             clean = self._masked()
             data = clean.chunks[0] if len(clean.chunks) == 1 else b"".join(clean.chunks)
             result = Payload.of(data, self._media_type)
-            chunks = tuple(map(Chunk, map(len, clean.chunks), self._times))
+            chunks = self._chunks(clean.chunks)
         else:
             clean, result, chunks = body, Payload(self._sha.digest(), None, self._media_type, self._told), ()
         return make_outcome(
@@ -221,6 +226,12 @@ class ResponseTap:
             self._facts(clean.plain, whole=status is OutcomeStatus.OK and not closed_early),
         )
 
+    def _chunks(self, pieces: Sequence[bytes]) -> tuple[Chunk, ...]:
+        """Return the sizes of the first pieces that are held, and when each came."""
+        began_ns = self._began_ns
+        after_ns = [at_ns - began_ns for at_ns in self._times]
+        return tuple(map(_new_chunk, repeat(Chunk), zip(map(len, pieces), after_ns)))  # noqa: B905 - of each as many
+
     def _masked(self) -> Masked:
         if self._dropped:
             note = f"the packed or framed body has more than {MOST_PACKED >> 20} MiB; it was not kept"
@@ -236,7 +247,7 @@ class ResponseTap:
         if protocol is None:
             return facts
         if self._times and protocol.framing((self._first or plain)[:64], self._media_type) is not None:
-            facts[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = self._times[0] / 1e9
+            facts[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = (self._times[0] - self._began_ns) / 1e9
         found = protocol.response_facts(self._first + plain, self._media_type, head.status)
         facts.update(found)
         understood = semconv.RESPONSE_MODEL in found or semconv.RESPONSE_FINISH_REASONS in found
@@ -253,7 +264,7 @@ class ResponseTap:
                 self._data, self._held = [], 0
             elif not self._dropped:
                 self._tell(keep=OVERLAP)
-                if self._part_due:
+                if self._part_due is not _NEVER:
                     self._part_due = now + PART_AFTER_NS
         except Exception as error:
             self._dropped = True
@@ -277,7 +288,7 @@ class ResponseTap:
             self._first = data[:OVERLAP]
         self._sha.update(data)
         self._told += len(data)
-        chunks = tuple(map(Chunk, map(len, clean.chunks[:ready]), self._times))
+        chunks = self._chunks(clean.chunks[:ready])
         if self._head is not None:
             self.crossing.session.observer.partial(self.crossing, self._head, data, chunks)
         # What is held back stays masked: the half of a secret that was seen whole here must not come back.

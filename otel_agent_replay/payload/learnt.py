@@ -12,7 +12,7 @@ import json
 import re
 import threading
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from otel_agent_replay.payload.credentials import LONG
 
@@ -69,9 +69,19 @@ class Learnt:
             self._anywhere = tuple((byte, tuple(forms)) for byte, forms in by_byte.items())
             self.version += 1
 
-    def may_be_in(self, data: bytes) -> bool:
-        """Return whether a secret may be in `data`, which has no unbroken run of LONG letters, digits and dashes."""
-        return any(byte in data for byte, _ in self._anywhere) if self._anywhere else False
+    def may_be_in(self, data: bytes, runs: Sequence[tuple[int, int]] = ()) -> bool:
+        """Return whether a secret, or a part of one, may be in `data`. `runs` is `runs_of(data)`."""
+        for byte, _ in self._anywhere:
+            if byte in data:
+                return True
+        in_runs = self._in_runs
+        for start, end in runs if in_runs else ():
+            for length, part, _ in in_runs:
+                if length > end - start:
+                    break
+                if data.find(part, start, end) >= 0:
+                    return True
+        return False
 
     def find(self, data: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Return the ranges of known secrets in `data`, in no order; they may overlap. `runs` is `runs_of(data)`."""

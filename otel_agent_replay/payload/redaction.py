@@ -14,8 +14,9 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from otel_agent_replay.model import CaptureLevel
+from otel_agent_replay.model import STREAM_TYPES, CaptureLevel
 from otel_agent_replay.payload import credentials
+from otel_agent_replay.payload.alike_events import holds_nothing
 from otel_agent_replay.payload.body_hits import BodyRules
 from otel_agent_replay.payload.clean_bodies import SMALL, CleanBodies
 from otel_agent_replay.payload.learnt import Learnt
@@ -295,6 +296,8 @@ class Redaction:
     def chunks(self, chunks: Sequence[bytes], media_type: str) -> list[bytes]:
         """Return as many chunks, together what `body` makes of the whole: a secret cut in two is found."""
         whole = b"".join(chunks)
+        if self._only_credentials and media_type in STREAM_TYPES and holds_nothing(whole, self._may_hold_secret):
+            return list(chunks)
         redacted, cuts = self._redacted(whole, media_type, cuts_of(chunks), typed=False)
         return list(chunks) if redacted is whole else cut(redacted, cuts)
 
@@ -323,6 +326,9 @@ class Redaction:
             and credentials.is_plain(data)
             and not self._learnt.may_be_in(data)
         )
+
+    def _may_hold_secret(self, data: bytes) -> bool:
+        return self._learnt.may_be_in(data, credentials.runs_of(data))
 
     def _redacted(self, data: bytes, media_type: str, cuts: list[int], *, typed: bool) -> tuple[bytes, list[int]]:
         """Mask until nothing more is found: what is masked can bring to light what stood around it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
+from operator import sub
 from typing import Any, NamedTuple
 
 from otel_agent_replay.model import (
@@ -170,16 +171,12 @@ def response_head_from_wire(message: exchange_pb2.HttpResponseHead) -> HttpRespo
 
 def chunking_to_wire(chunks: Sequence[Chunk]) -> exchange_pb2.Chunking:
     """Return the message of chunk sizes and times; a time before its predecessor's counts as the same time."""
-    deltas = []
-    last = 0
-    for chunk in chunks:
-        after_ns = chunk.after_ns
-        if after_ns > last:
-            deltas.append(after_ns - last)
-            last = after_ns
-        else:
-            deltas.append(0)
-    return exchange_pb2.Chunking(sizes=[chunk.size for chunk in chunks], after_ns_delta=deltas)
+    after_ns = [0, *[after for _, after in chunks]]
+    deltas = list(map(sub, after_ns[1:], after_ns))
+    if chunks and min(deltas) < 0:
+        after_ns = list(accumulate(after_ns, max))
+        deltas = list(map(sub, after_ns[1:], after_ns))
+    return exchange_pb2.Chunking(sizes=[size for size, _ in chunks], after_ns_delta=deltas)
 
 
 def chunking_from_wire(message: exchange_pb2.Chunking) -> tuple[Chunk, ...]:
