@@ -1,4 +1,7 @@
-"""How many examples the property tests try where they do not say it themselves: few here, many by `make fuzz`."""
+"""How many examples the property tests try where they do not say it themselves: few here, many by `make fuzz`.
+
+Laws that write and read whole lakes say a part of that number (`settings.default.max_examples // 3`).
+"""
 
 from hypothesis import settings
 

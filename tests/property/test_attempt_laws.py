@@ -14,7 +14,9 @@ from otel_agent_replay.lake.verify import verify
 from otel_agent_replay.model import OutcomeStatus, RunStatus
 from tests.support.attempts import bring, bring_and_seal, record, told
 
-disk = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+disk = settings(
+    max_examples=settings.default.max_examples // 2, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 
 
 @st.composite

@@ -46,7 +46,7 @@ def cohorts(draw):
     return [draw(_lanes(number)) for number in range(draw(st.integers(0, 9)))]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3, deadline=None)
 @given(cohorts(), st.randoms(use_true_random=False))
 def test_the_order_of_cases_changes_nothing(cases, draw):
     """Shuffled cases give the same comparison, to the last digit; so does asking twice."""
@@ -55,7 +55,7 @@ def test_the_order_of_cases_changes_nothing(cases, draw):
     assert compare_cohorts(cases, a="A", b="B") == compare_cohorts(shuffled, a="A", b="B")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=settings.default.max_examples // 3, deadline=None)
 @given(cohorts())
 def test_the_other_way_round_is_the_mirror(cases):
     """Sides exchanged: differences and intervals change their sign, p-values and judgements stay."""

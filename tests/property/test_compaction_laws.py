@@ -18,7 +18,9 @@ from otel_agent_replay.lake.writer import write_runs
 from tests.property.lake_strategies import recorded_runs
 
 disk = settings(
-    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=settings.default.max_examples // 4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 

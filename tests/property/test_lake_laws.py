@@ -23,7 +23,9 @@ from otel_agent_replay.model import Kind
 from tests.property.lake_strategies import attributes, keys, recorded_runs, texts, values
 
 disk = settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=settings.default.max_examples // 3,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 

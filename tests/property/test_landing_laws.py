@@ -119,7 +119,7 @@ def out_of(lake: Path) -> list[Span]:
     return list(spans_to_send(stored, runs_to_send(stored, [one.run.run_id for one in stored.runs()])))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=20)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=settings.default.max_examples // 3)
 @given(some_spans)
 def test_json_through_a_lake_is_lossless(members: list[Span]) -> None:
     """OTLP JSON -> lake -> OTLP JSON gives the same spans: every type of value, half characters, circles, odd times."""
@@ -134,7 +134,7 @@ def test_json_through_a_lake_is_lossless(members: list[Span]) -> None:
         assert sorted(map(content_of, read_spans(target).spans)) == kept(members)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=15)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=settings.default.max_examples // 4)
 @given(some_spans)
 def test_protobuf_through_a_lake_is_lossless(members: list[Span]) -> None:
     """OTLP protobuf -> lake -> OTLP protobuf gives the same messages, byte for byte once they are in one order."""
@@ -165,7 +165,7 @@ plain_spans = st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=15)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=settings.default.max_examples // 4)
 @given(st.lists(plain_spans, min_size=1, max_size=6), st.data())
 def test_parts_that_land_one_after_the_other_are_one_run(members: list[Span], data: st.DataObject) -> None:
     """Spans in any order, in parts, some of them twice, give the runs and spans that all at once give."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -50,12 +51,13 @@ def _item(number: int) -> dict[str, object]:
     return {"role": "user", "content": f"note {number} " + "word " * (number % 30), "cost": number / 7}
 
 
-def test_what_is_new_of_a_growing_state_does_not_grow_with_it():
-    """A thousand steps of a state with a counter, two growing lists, a growing text and a rolling window."""
+@pytest.mark.parametrize("steps", [400, pytest.param(1_000, marks=pytest.mark.soak)])
+def test_what_is_new_of_a_growing_state_does_not_grow_with_it(steps):
+    """Hundreds of steps of a state with a counter, two growing lists, a growing text and a rolling window."""
     state: dict[str, object] = {"step": 0, "plan": ["look", "pay"], "notes": [], "seen": [], "pad": "", "last": []}
     before = encode(state).data
     new = grown = 0
-    for number in range(1, 1_001):
+    for number in range(1, steps + 1):
         item, text = _item(number), f"then I looked at order {number}. "
         state = {
             "step": number,
@@ -72,4 +74,4 @@ def test_what_is_new_of_a_growing_state_does_not_grow_with_it():
         grown += len(encode([item, item, text, number, f"order-{number:06}"]).data)
         before = after
     assert new <= 1.5 * grown
-    assert len(before) > 150_000
+    assert len(before) > 150 * steps

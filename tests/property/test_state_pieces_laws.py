@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,20 +76,21 @@ def _states(steps):
         yield encode(state).data, new
 
 
-def test_what_is_stored_of_a_growing_state_is_what_was_new():
-    """A thousand states with a counter, two growing lists, a growing text and a window: each byte at most twice."""
+@pytest.mark.parametrize("steps", [400, pytest.param(1_000, marks=pytest.mark.soak)])
+def test_what_is_stored_of_a_growing_state_is_what_was_new(steps):
+    """Hundreds of states with a counter, two growing lists, a growing text and a window: each byte at most twice."""
     sizes = {}
     states = []
-    for place, (state, new) in enumerate(_states(1_000), 1):
+    for place, (state, new) in enumerate(_states(steps), 1):
         states.append(state)
-        if place in (250, 1_000):
+        if place in (steps // 4, steps):
             rows, _ = stored(states)
             held = sum(len(row["data"] or b"") for row in rows)
             assert held <= 2 * new
             ranges = max(len(row["pieces"]) for row in rows if row["pieces"] is not None)
             sizes[place] = held, ranges
-    assert sizes[1_000][0] <= 4.5 * sizes[250][0]
-    assert sizes[1_000][1] <= 60  # the window's items and the counters lie between each other
+    assert sizes[steps][0] <= 4.5 * sizes[steps // 4][0]
+    assert sizes[steps][1] <= 60  # the window's items and the counters lie between each other
 
 
 def test_two_agents_side_by_side_are_each_cut_along_their_own_states():
