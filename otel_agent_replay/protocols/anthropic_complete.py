@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.composed import ComposedProtocol, sse_glance
 from otel_agent_replay.protocols.folded import Folded, ProviderError, RequestMessages
+from otel_agent_replay.protocols.glance import glancing, sse_glance
 from otel_agent_replay.protocols.json_text import as_object, as_text, mend_all, parse_object
 from otel_agent_replay.protocols.one_message import one_message
-from otel_agent_replay.protocols.protocol import Facts
+from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of, error_of_body, malformed
 from otel_agent_replay.protocols.stream import sse_framing
 from otel_agent_replay.protocols.text import TextPieces, join
@@ -81,14 +81,14 @@ def _messages(body: bytes) -> RequestMessages:
     return RequestMessages(messages=[{"role": "user", "parts": [{"type": "text", "content": given}]}] if given else [])
 
 
-ANTHROPIC_COMPLETE = ComposedProtocol(
+ANTHROPIC_COMPLETE = Protocol(
     name="anthropic.complete",
     operation="text_completion",
     own_provider="anthropic",
-    read_facts=_request_facts,
-    read_messages=_messages,
-    frame=sse_framing,
-    glance=sse_glance(_MARKERS),
-    reduce=CompleteReducer,
-    read_whole=_fold,
+    facts_of_request=facts.at_deployment(_request_facts),
+    request_messages=_messages,
+    framing=sse_framing,
+    facts_of_answer=glancing(sse_glance(_MARKERS)),
+    reducer=CompleteReducer,
+    fold_whole=_fold,
 )

@@ -8,15 +8,12 @@ from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
 from otel_agent_replay.protocols.anthropic_fold import MessageReducer, answering_model, fold_anthropic, usage_of
 from otel_agent_replay.protocols.anthropic_request import anthropic_request
-from otel_agent_replay.protocols.folded import Folded, RequestMessages
 from otel_agent_replay.protocols.json_text import as_object, as_objects, as_text
 from otel_agent_replay.protocols.outer import facts_around
 from otel_agent_replay.protocols.plain import object_or_error
-from otel_agent_replay.protocols.protocol import Facts
+from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of
-from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.reduction import reduce_chunks
-from otel_agent_replay.protocols.stream import EventReducer, ObjectStream, is_stream, sse_framing
+from otel_agent_replay.protocols.stream import is_stream, sse_framing
 from otel_agent_replay.protocols.stream_scan import EVERYTHING, scan
 
 _MARKERS = tuple(
@@ -26,48 +23,18 @@ _MARKERS = tuple(
 )
 
 
-class AnthropicMessages:
-    """The protocol `anthropic.messages`; see `Protocol` for the methods."""
+def _facts_of_request(body: bytes, url: str) -> Facts:
+    """On Vertex AI the URL names the model and whether the answer streams."""
+    return facts.with_address(facts_around(body, b"messages", _request_facts), url)
 
-    name = "anthropic.messages"
-    operation = "chat"
 
-    def provider(self, url: str) -> str:
-        """The provider at `url`, else `anthropic`."""
-        return provider_at(url) or "anthropic"
-
-    def request_facts(self, body: bytes, url: str = "") -> Facts:
-        """See `Protocol`. On Vertex AI the URL names the model and whether the answer streams."""
-        return facts.with_address(facts_around(body, b"messages", _request_facts), url)
-
-    def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
-        """See `Protocol`."""
-        if is_stream(body, media_type):
-            return _stream_facts(scan(body, _MARKERS).marked or scan(body, EVERYTHING).marked, status)
-        value, error_type = object_or_error(body, status)
-        if error_type is None and value.get("type") == "error":
-            error_type = error_of(value.get("error"), status).type
-        return _facts(value, as_objects(value.get("content")), error_type)
-
-    def request_messages(self, body: bytes) -> RequestMessages:
-        """See `Protocol`."""
-        return anthropic_request(body)
-
-    def framing(self, start: bytes, media_type: str) -> ObjectStream | None:
-        """See `Protocol`."""
-        return sse_framing(start, media_type)
-
-    def reducer(self, status: int) -> EventReducer:
-        """See `Protocol`."""
-        return MessageReducer(status)
-
-    def fold_whole(self, body: bytes, status: int) -> Folded:
-        """See `Protocol`."""
-        return fold_anthropic(body, status)
-
-    def fold(self, body: bytes, media_type: str, status: int) -> Folded:
-        """See `Protocol`."""
-        return reduce_chunks(self, (body,), media_type, status)
+def _facts_of_answer(_: Protocol, body: bytes, media_type: str, status: int) -> Facts:
+    if is_stream(body, media_type):
+        return _stream_facts(scan(body, _MARKERS).marked or scan(body, EVERYTHING).marked, status)
+    value, error_type = object_or_error(body, status)
+    if error_type is None and value.get("type") == "error":
+        error_type = error_of(value.get("error"), status).type
+    return _facts(value, as_objects(value.get("content")), error_type)
 
 
 def _request_facts(outer: dict[str, Any]) -> Facts:
@@ -118,4 +85,14 @@ def _facts(message: dict[str, Any], blocks: list[dict[str, Any]], error_type: st
     )
 
 
-ANTHROPIC_MESSAGES = AnthropicMessages()
+ANTHROPIC_MESSAGES = Protocol(
+    name="anthropic.messages",
+    operation="chat",
+    own_provider="anthropic",
+    facts_of_request=_facts_of_request,
+    facts_of_answer=_facts_of_answer,
+    request_messages=anthropic_request,
+    framing=sse_framing,
+    reducer=MessageReducer,
+    fold_whole=fold_anthropic,
+)

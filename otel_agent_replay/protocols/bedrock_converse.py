@@ -13,61 +13,28 @@ from otel_agent_replay.protocols import facts
 from otel_agent_replay.protocols.aws_stream import FrameStream, aws_framing, is_aws_stream
 from otel_agent_replay.protocols.bedrock_converse_fold import ConverseReducer, fold_converse
 from otel_agent_replay.protocols.bedrock_converse_request import converse_request
-from otel_agent_replay.protocols.folded import Folded, RequestMessages
 from otel_agent_replay.protocols.json_text import as_object, as_text
 from otel_agent_replay.protocols.outer import facts_around
-from otel_agent_replay.protocols.protocol import Facts
-from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.reduction import reduce_chunks
-from otel_agent_replay.protocols.stream import EventReducer, ObjectStream, objects_of
+from otel_agent_replay.protocols.protocol import Facts, Protocol
+from otel_agent_replay.protocols.stream import objects_of
 
 _CONTENT = frozenset(("contentBlockStart", "contentBlockDelta", "contentBlockStop"))
 
 
-class BedrockConverse:
-    """The protocol `aws.bedrock_converse`; see `Protocol` for the methods."""
+def _facts_of_request(body: bytes, url: str) -> Facts:
+    return facts.with_address(facts_around(body, b"messages", converse_facts), url)
 
-    name = "aws.bedrock_converse"
-    operation = "chat"
 
-    def provider(self, url: str) -> str:
-        """The provider at `url`, else `aws.bedrock`."""
-        return provider_at(url) or "aws.bedrock"
-
-    def request_facts(self, body: bytes, url: str = "") -> Facts:
-        """See `Protocol`."""
-        return facts.with_address(facts_around(body, b"messages", converse_facts), url)
-
-    def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
-        """See `Protocol`. Of a stream only the events around the content are reduced."""
-        if is_aws_stream(body[:64], media_type):
-            stream, reducer = FrameStream(without=_CONTENT), ConverseReducer(status)
-            for name, value in objects_of(stream, body):
-                reducer.add(name, value)
-            folded = reducer.result(ended=stream.done, problems=stream.problems)
-        else:
-            folded = self.fold(body, media_type, status)
-        return facts.facts_of(folded, cached_apart=True)
-
-    def request_messages(self, body: bytes) -> RequestMessages:
-        """See `Protocol`."""
-        return converse_request(body)
-
-    def framing(self, start: bytes, media_type: str) -> ObjectStream | None:
-        """See `Protocol`."""
-        return aws_framing(start, media_type)
-
-    def reducer(self, status: int) -> EventReducer:
-        """See `Protocol`."""
-        return ConverseReducer(status)
-
-    def fold_whole(self, body: bytes, status: int) -> Folded:
-        """See `Protocol`."""
-        return fold_converse(body, status)
-
-    def fold(self, body: bytes, media_type: str, status: int) -> Folded:
-        """See `Protocol`."""
-        return reduce_chunks(self, (body,), media_type, status)
+def _facts_of_answer(protocol: Protocol, body: bytes, media_type: str, status: int) -> Facts:
+    """Of a stream only the events around the content are reduced."""
+    if is_aws_stream(body[:64], media_type):
+        stream, reducer = FrameStream(without=_CONTENT), ConverseReducer(status)
+        for name, value in objects_of(stream, body):
+            reducer.add(name, value)
+        folded = reducer.result(ended=stream.done, problems=stream.problems)
+    else:
+        folded = protocol.fold(body, media_type, status)
+    return facts.facts_of(folded, cached_apart=True)
 
 
 def converse_facts(outer: dict[str, Any]) -> Facts:
@@ -93,4 +60,14 @@ def converse_facts(outer: dict[str, Any]) -> Facts:
     return found
 
 
-BEDROCK_CONVERSE = BedrockConverse()
+BEDROCK_CONVERSE = Protocol(
+    name="aws.bedrock_converse",
+    operation="chat",
+    own_provider="aws.bedrock",
+    facts_of_request=_facts_of_request,
+    facts_of_answer=_facts_of_answer,
+    request_messages=converse_request,
+    framing=aws_framing,
+    reducer=ConverseReducer,
+    fold_whole=fold_converse,
+)

@@ -14,67 +14,44 @@ from otel_agent_replay.protocols import facts
 from otel_agent_replay.protocols.aws_stream import FrameStream, aws_framing
 from otel_agent_replay.protocols.bedrock_invoke_fold import InvokeReducer, fold_invoke
 from otel_agent_replay.protocols.bedrock_invoke_request import invoke_facts, invoke_request
-from otel_agent_replay.protocols.folded import Folded, RequestMessages
 from otel_agent_replay.protocols.json_text import parse_object
 from otel_agent_replay.protocols.outer import facts_around
-from otel_agent_replay.protocols.protocol import Facts
-from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.reduction import reduce_chunks
-from otel_agent_replay.protocols.stream import EventReducer, ObjectStream, objects_of
+from otel_agent_replay.protocols.protocol import Facts, Protocol
+from otel_agent_replay.protocols.stream import objects_of
 
 # Objects that carry content alone.
 _CONTENT: Final = (b'"content_block_delta"', b'"contentBlockDelta"')
 
 
-class BedrockInvoke:
-    """The protocol `aws.bedrock_invoke`; see `Protocol` for the methods."""
+def _facts_of_request(body: bytes, url: str) -> Facts:
+    return facts.with_address(facts_around(body, b"messages", invoke_facts), url)
 
-    name = "aws.bedrock_invoke"
-    operation = "chat"
 
-    def provider(self, url: str) -> str:
-        """The provider at `url`, else `aws.bedrock`."""
-        return provider_at(url) or "aws.bedrock"
-
-    def request_facts(self, body: bytes, url: str = "") -> Facts:
-        """See `Protocol`."""
-        return facts.with_address(facts_around(body, b"messages", invoke_facts), url)
-
-    def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
-        """See `Protocol`. Of a stream only the objects that carry facts are reduced."""
-        stream = aws_framing(body[:64], media_type)
-        if isinstance(stream, FrameStream):
-            reducer = InvokeReducer(status, wanted=_has_facts)
-            for name, value in objects_of(stream, body):
-                reducer.add(name, value)
-            folded = reducer.result(ended=stream.done, problems=stream.problems)
-            return facts.facts_of(folded, cached_apart=reducer.cached_apart)
-        folded = self.fold(body, media_type, status)
-        return facts.facts_of(folded, cached_apart="choices" not in (parse_object(body) or {}))
-
-    def request_messages(self, body: bytes) -> RequestMessages:
-        """See `Protocol`."""
-        return invoke_request(body)
-
-    def framing(self, start: bytes, media_type: str) -> ObjectStream | None:
-        """See `Protocol`."""
-        return aws_framing(start, media_type)
-
-    def reducer(self, status: int) -> EventReducer:
-        """See `Protocol`."""
-        return InvokeReducer(status)
-
-    def fold_whole(self, body: bytes, status: int) -> Folded:
-        """See `Protocol`."""
-        return fold_invoke(body, status)
-
-    def fold(self, body: bytes, media_type: str, status: int) -> Folded:
-        """See `Protocol`."""
-        return reduce_chunks(self, (body,), media_type, status)
+def _facts_of_answer(protocol: Protocol, body: bytes, media_type: str, status: int) -> Facts:
+    """Of a stream only the objects that carry facts are reduced."""
+    stream = aws_framing(body[:64], media_type)
+    if isinstance(stream, FrameStream):
+        reducer = InvokeReducer(status, wanted=_has_facts)
+        for name, value in objects_of(stream, body):
+            reducer.add(name, value)
+        folded = reducer.result(ended=stream.done, problems=stream.problems)
+        return facts.facts_of(folded, cached_apart=reducer.cached_apart)
+    folded = protocol.fold(body, media_type, status)
+    return facts.facts_of(folded, cached_apart="choices" not in (parse_object(body) or {}))
 
 
 def _has_facts(data: bytes) -> bool:
     return not any(mark in data for mark in _CONTENT)
 
 
-BEDROCK_INVOKE = BedrockInvoke()
+BEDROCK_INVOKE = Protocol(
+    name="aws.bedrock_invoke",
+    operation="chat",
+    own_provider="aws.bedrock",
+    facts_of_request=_facts_of_request,
+    facts_of_answer=_facts_of_answer,
+    request_messages=invoke_request,
+    framing=aws_framing,
+    reducer=InvokeReducer,
+    fold_whole=fold_invoke,
+)

@@ -13,12 +13,12 @@ from otel_agent_replay.protocols.cohere_v1_fold import (
     cohere_v1_glance,
     fold_cohere_v1,
 )
-from otel_agent_replay.protocols.composed import ComposedProtocol, sse_glance
 from otel_agent_replay.protocols.folded import Message, Part, RequestMessages
+from otel_agent_replay.protocols.glance import glancing, sse_glance
 from otel_agent_replay.protocols.json_text import as_object, as_objects, as_text, mend_all, parse_object
 from otel_agent_replay.protocols.openai_chat_messages import chat_message, tool_definition
 from otel_agent_replay.protocols.outer import facts_around
-from otel_agent_replay.protocols.protocol import Facts
+from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.raw_arguments import turns_with_raw_arguments
 from otel_agent_replay.protocols.stream import sse_framing
 
@@ -91,26 +91,26 @@ def _results(holder: dict[str, Any]) -> list[Part]:
     ]
 
 
-COHERE_CHAT = ComposedProtocol(
+COHERE_CHAT = Protocol(
     name="cohere.chat",
     operation="chat",
     own_provider="cohere",
-    read_facts=_chat_facts,
-    read_messages=_chat_messages,
-    frame=sse_framing,
-    glance=sse_glance(_MARKERS),
-    reduce=CohereReducer,
-    read_whole=fold_cohere,
+    facts_of_request=facts.at_deployment(_chat_facts),
+    request_messages=_chat_messages,
+    framing=sse_framing,
+    facts_of_answer=glancing(sse_glance(_MARKERS)),
+    reducer=CohereReducer,
+    fold_whole=fold_cohere,
 )
 
-COHERE_CHAT_V1 = ComposedProtocol(
+COHERE_CHAT_V1 = Protocol(
     name="cohere.chat_v1",
     operation="chat",
     own_provider="cohere",
-    read_facts=_v1_facts,
-    read_messages=_v1_messages,
-    frame=cohere_v1_framing,
-    glance=cohere_v1_glance,
-    reduce=CohereV1Reducer,
-    read_whole=fold_cohere_v1,
+    facts_of_request=facts.at_deployment(_v1_facts),
+    request_messages=_v1_messages,
+    framing=cohere_v1_framing,
+    facts_of_answer=glancing(cohere_v1_glance),
+    reducer=CohereV1Reducer,
+    fold_whole=fold_cohere_v1,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from otel_agent_replay import semconv
@@ -63,6 +63,11 @@ def with_deployment(found: Facts, url: str) -> Facts:
         return found
     deployment = deployment_of(url)
     return found if deployment is None else {**found, semconv.REQUEST_MODEL: deployment}
+
+
+def at_deployment(read: Callable[[bytes], Facts]) -> Callable[[bytes, str], Facts]:
+    """Return the `facts_of_request` of a protocol whose body tells all that `read` finds but a deployment's name."""
+    return lambda body, url: with_deployment(read(body), url)
 
 
 def output_type(format_type: Any) -> str | None:

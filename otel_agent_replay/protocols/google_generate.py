@@ -11,82 +11,53 @@ from typing import Final
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.folded import Folded, RequestMessages
 from otel_agent_replay.protocols.google_generate_fold import GenerateReducer, fold_generate, read_generated
 from otel_agent_replay.protocols.google_generate_request import generate_facts, generate_request
 from otel_agent_replay.protocols.json_array import JsonArray
 from otel_agent_replay.protocols.json_text import as_count, parse_object
 from otel_agent_replay.protocols.outer import facts_around
-from otel_agent_replay.protocols.protocol import Facts
+from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.provider_error import MALFORMED
-from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.reduction import reduce_chunks
-from otel_agent_replay.protocols.stream import EventReducer, JsonStream, ObjectStream, is_stream, objects_of
+from otel_agent_replay.protocols.stream import JsonStream, ObjectStream, is_stream, objects_of
 from otel_agent_replay.protocols.stream_scan import scan
 
 # Texts of which an event must hold one to be worth parsing.
 _MARKS: Final = (b'"finishReason"', b'"blockReason"', b'"error"')
 
 
-class GoogleGenerateContent:
-    """The protocol `google.generate_content`; see `Protocol` for the methods."""
+def _facts_of_request(body: bytes, url: str) -> Facts:
+    return facts.with_address(facts_around(body, b"contents", generate_facts), url)
 
-    name = "google.generate_content"
-    operation = "generate_content"
 
-    def provider(self, url: str) -> str:
-        """The provider at `url`, else `gcp.gemini`."""
-        return provider_at(url) or "gcp.gemini"
-
-    def request_facts(self, body: bytes, url: str = "") -> Facts:
-        """See `Protocol`."""
-        return facts.with_address(facts_around(body, b"contents", generate_facts), url)
-
-    def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
-        """See `Protocol`. Of events only those that carry facts are reduced, where one of them has all."""
-        stream = self.framing(body[:64], media_type)
-        if stream is None and status >= 400:
-            return facts.facts_of(self.fold_whole(body, status))
-        if isinstance(stream, JsonStream):
-            seen = scan(body, _MARKS)
-            reducer = GenerateReducer(status)
-            for value in (seen.first, *seen.marked):
-                reducer.add("message", value)
-            found = _facts(reducer, ended=False)
-            if semconv.ERROR_TYPE not in found and semconv.USAGE_OUTPUT_TOKENS in found:
-                return found
+def _facts_of_answer(protocol: Protocol, body: bytes, media_type: str, status: int) -> Facts:
+    """Of events only those that carry facts are reduced, where one of them has all."""
+    stream = protocol.framing(body[:64], media_type)
+    if stream is None and status >= 400:
+        return facts.facts_of(protocol.fold_whole(body, status))
+    if isinstance(stream, JsonStream):
+        seen = scan(body, _MARKS)
         reducer = GenerateReducer(status)
-        if stream is not None:
-            for name, value in objects_of(stream, body):
-                reducer.add(name, value)
-            return _facts(reducer, ended=stream.done)
-        answer = parse_object(body)
-        if answer is None:
-            return {semconv.ERROR_TYPE: MALFORMED}
-        reducer.add("message", answer)
-        return _facts(reducer, ended=True)
+        for value in (seen.first, *seen.marked):
+            reducer.add("message", value)
+        found = _facts(reducer, ended=False)
+        if semconv.ERROR_TYPE not in found and semconv.USAGE_OUTPUT_TOKENS in found:
+            return found
+    reducer = GenerateReducer(status)
+    if stream is not None:
+        for name, value in objects_of(stream, body):
+            reducer.add(name, value)
+        return _facts(reducer, ended=stream.done)
+    answer = parse_object(body)
+    if answer is None:
+        return {semconv.ERROR_TYPE: MALFORMED}
+    reducer.add("message", answer)
+    return _facts(reducer, ended=True)
 
-    def request_messages(self, body: bytes) -> RequestMessages:
-        """See `Protocol`."""
-        return generate_request(body)
 
-    def framing(self, start: bytes, media_type: str) -> ObjectStream | None:
-        """See `Protocol`."""
-        if start.lstrip()[:1] == b"[":
-            return JsonArray(read_generated)
-        return JsonStream(read_generated) if is_stream(start, media_type) else None
-
-    def reducer(self, status: int) -> EventReducer:
-        """See `Protocol`."""
-        return GenerateReducer(status)
-
-    def fold_whole(self, body: bytes, status: int) -> Folded:
-        """See `Protocol`."""
-        return fold_generate(body, status)
-
-    def fold(self, body: bytes, media_type: str, status: int) -> Folded:
-        """See `Protocol`."""
-        return reduce_chunks(self, (body,), media_type, status)
+def _framing(start: bytes, media_type: str) -> ObjectStream | None:
+    if start.lstrip()[:1] == b"[":
+        return JsonArray(read_generated)
+    return JsonStream(read_generated) if is_stream(start, media_type) else None
 
 
 def _facts(reducer: GenerateReducer, *, ended: bool) -> Facts:
@@ -99,4 +70,14 @@ def _facts(reducer: GenerateReducer, *, ended: bool) -> Facts:
     return found
 
 
-GOOGLE_GENERATE_CONTENT = GoogleGenerateContent()
+GOOGLE_GENERATE_CONTENT = Protocol(
+    name="google.generate_content",
+    operation="generate_content",
+    own_provider="gcp.gemini",
+    facts_of_request=_facts_of_request,
+    facts_of_answer=_facts_of_answer,
+    request_messages=generate_request,
+    framing=_framing,
+    reducer=GenerateReducer,
+    fold_whole=fold_generate,
+)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.folded import Folded, Message, RequestMessages
+from otel_agent_replay.protocols.folded import Message, RequestMessages
 from otel_agent_replay.protocols.google_interactions_fold import InteractionReducer, fold_interaction
 from otel_agent_replay.protocols.google_interactions_steps import contents, step_parts
 from otel_agent_replay.protocols.json_text import (
@@ -22,10 +22,8 @@ from otel_agent_replay.protocols.json_text import (
     parse_object,
 )
 from otel_agent_replay.protocols.outer import facts_around
-from otel_agent_replay.protocols.protocol import Facts
-from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.reduction import reduce_chunks
-from otel_agent_replay.protocols.stream import EventReducer, ObjectStream, is_stream, sse_framing
+from otel_agent_replay.protocols.protocol import Facts, Protocol
+from otel_agent_replay.protocols.stream import is_stream, sse_framing
 from otel_agent_replay.protocols.stream_scan import scan
 
 # Texts of which an event must hold one to be worth parsing.
@@ -33,55 +31,25 @@ _MARKS: Final = (b'"interaction"', b'"usage"', b'"error"')
 _ROLES: Final = {"model": "assistant", "model_output": "assistant", "thought": "assistant"}
 
 
-class GoogleInteractions:
-    """The protocol `google.interactions`; see `Protocol` for the methods."""
+def _facts_of_request(body: bytes, url: str) -> Facts:
+    del url
+    return facts_around(body, b"input", _request_facts)
 
-    name = "google.interactions"
-    operation = "chat"
 
-    def provider(self, url: str) -> str:
-        """The provider at `url`, else `gcp.gemini`."""
-        return provider_at(url) or "gcp.gemini"
-
-    def request_facts(self, body: bytes, url: str = "") -> Facts:
-        """See `Protocol`."""
-        del url
-        return facts_around(body, b"input", _request_facts)
-
-    def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
-        """See `Protocol`. Of a stream only the events about the interaction itself are reduced."""
-        if is_stream(body[:64], media_type):
-            seen = scan(body, _MARKS)
-            reducer = InteractionReducer(status)
-            for value in seen.marked:
-                if value.get("event_type") not in ("step.start", "step.delta", "content.start", "content.delta"):
-                    reducer.add("message", value)
-                else:
-                    reducer.add("done", {"metadata": value.get("metadata")})
-            folded = reducer.result(ended=seen.done)
-        else:
-            folded = self.fold(body, media_type, status)
-        return facts.facts_of(folded, reasoning_apart=True)
-
-    def request_messages(self, body: bytes) -> RequestMessages:
-        """See `Protocol`."""
-        return _request_messages(body)
-
-    def framing(self, start: bytes, media_type: str) -> ObjectStream | None:
-        """See `Protocol`."""
-        return sse_framing(start, media_type)
-
-    def reducer(self, status: int) -> EventReducer:
-        """See `Protocol`."""
-        return InteractionReducer(status)
-
-    def fold_whole(self, body: bytes, status: int) -> Folded:
-        """See `Protocol`."""
-        return fold_interaction(body, status)
-
-    def fold(self, body: bytes, media_type: str, status: int) -> Folded:
-        """See `Protocol`."""
-        return reduce_chunks(self, (body,), media_type, status)
+def _facts_of_answer(protocol: Protocol, body: bytes, media_type: str, status: int) -> Facts:
+    """Of a stream only the events about the interaction itself are reduced."""
+    if is_stream(body[:64], media_type):
+        seen = scan(body, _MARKS)
+        reducer = InteractionReducer(status)
+        for value in seen.marked:
+            if value.get("event_type") not in ("step.start", "step.delta", "content.start", "content.delta"):
+                reducer.add("message", value)
+            else:
+                reducer.add("done", {"metadata": value.get("metadata")})
+        folded = reducer.result(ended=seen.done)
+    else:
+        folded = protocol.fold(body, media_type, status)
+    return facts.facts_of(folded, reasoning_apart=True)
 
 
 def _request_facts(outer: dict[str, Any]) -> Facts:
@@ -134,4 +102,14 @@ def _turn(item: dict[str, Any]) -> Message:
     return {"role": spoken, "parts": step_parts(item)}
 
 
-GOOGLE_INTERACTIONS = GoogleInteractions()
+GOOGLE_INTERACTIONS = Protocol(
+    name="google.interactions",
+    operation="chat",
+    own_provider="gcp.gemini",
+    facts_of_request=_facts_of_request,
+    facts_of_answer=_facts_of_answer,
+    request_messages=_request_messages,
+    framing=sse_framing,
+    reducer=InteractionReducer,
+    fold_whole=fold_interaction,
+)

@@ -6,8 +6,8 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.composed import ComposedProtocol
 from otel_agent_replay.protocols.folded import Message, Part, RequestMessages
+from otel_agent_replay.protocols.glance import glancing
 from otel_agent_replay.protocols.json_text import (
     as_object,
     as_objects,
@@ -19,7 +19,7 @@ from otel_agent_replay.protocols.json_text import (
 from otel_agent_replay.protocols.ollama_fold import OllamaReducer, fold_ollama, ollama_framing, ollama_glance
 from otel_agent_replay.protocols.openai_chat_messages import chat_message, tool_definition
 from otel_agent_replay.protocols.outer import facts_around
-from otel_agent_replay.protocols.protocol import Facts
+from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.raw_arguments import turns_with_raw_arguments
 
 
@@ -82,26 +82,26 @@ def _images(holder: dict[str, Any]) -> list[Part]:
     ]
 
 
-OLLAMA_CHAT = ComposedProtocol(
+OLLAMA_CHAT = Protocol(
     name="ollama.chat",
     operation="chat",
     own_provider="ollama",
-    read_facts=_chat_facts,
-    read_messages=_chat_messages,
-    frame=ollama_framing,
-    glance=ollama_glance,
-    reduce=OllamaReducer,
-    read_whole=fold_ollama,
+    facts_of_request=facts.at_deployment(_chat_facts),
+    request_messages=_chat_messages,
+    framing=ollama_framing,
+    facts_of_answer=glancing(ollama_glance),
+    reducer=OllamaReducer,
+    fold_whole=fold_ollama,
 )
 
-OLLAMA_GENERATE = ComposedProtocol(
+OLLAMA_GENERATE = Protocol(
     name="ollama.generate",
     operation="text_completion",
     own_provider="ollama",
-    read_facts=_generate_facts,
-    read_messages=_generate_messages,
-    frame=ollama_framing,
-    glance=ollama_glance,
-    reduce=OllamaReducer,
-    read_whole=fold_ollama,
+    facts_of_request=facts.at_deployment(_generate_facts),
+    request_messages=_generate_messages,
+    framing=ollama_framing,
+    facts_of_answer=glancing(ollama_glance),
+    reducer=OllamaReducer,
+    fold_whole=fold_ollama,
 )

@@ -6,64 +6,31 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.folded import Folded, RequestMessages
 from otel_agent_replay.protocols.json_text import as_count, as_object, as_objects, as_text
 from otel_agent_replay.protocols.openai_chat_fold import ChatReducer, error_in, fold_chat
 from otel_agent_replay.protocols.openai_chat_messages import chat_messages
 from otel_agent_replay.protocols.openai_chat_usage import usage_in, usage_of
 from otel_agent_replay.protocols.outer import facts_around
 from otel_agent_replay.protocols.plain import object_or_error
-from otel_agent_replay.protocols.protocol import Facts
+from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of
-from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.reduction import reduce_chunks
-from otel_agent_replay.protocols.stream import EventReducer, ObjectStream, is_stream, sse_framing
+from otel_agent_replay.protocols.stream import is_stream, sse_framing
 from otel_agent_replay.protocols.stream_scan import EVERYTHING, scan
 
 # Texts of which a chunk must hold one to be worth parsing: a finish reason that is no null, usage, an error.
 _MARKERS = (b'"finish_reason":"', b'"finish_reason": "', b'"usage":{', b'"usage": {', b'"error":')
 
 
-class OpenAIChat:
-    """The protocol `openai.chat_completions`; see `Protocol` for the methods."""
+def _facts_of_request(body: bytes, url: str) -> Facts:
+    """On Azure the URL names the deployment, and the body not always a model."""
+    return facts.with_deployment(facts_around(body, b"messages", _request_facts), url)
 
-    name = "openai.chat_completions"
-    operation = "chat"
 
-    def provider(self, url: str) -> str:
-        """The provider at `url`, else `openai`."""
-        return provider_at(url) or "openai"
-
-    def request_facts(self, body: bytes, url: str = "") -> Facts:
-        """See `Protocol`. On Azure the URL names the deployment, and the body not always a model."""
-        return facts.with_deployment(facts_around(body, b"messages", _request_facts), url)
-
-    def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
-        """See `Protocol`."""
-        if is_stream(body, media_type):
-            return _stream_facts(body, status)
-        value, error_type = object_or_error(body, status)
-        return _chunk_facts(value, [value], status) if error_type is None else {semconv.ERROR_TYPE: error_type}
-
-    def request_messages(self, body: bytes) -> RequestMessages:
-        """See `Protocol`."""
-        return chat_messages(body)
-
-    def framing(self, start: bytes, media_type: str) -> ObjectStream | None:
-        """See `Protocol`."""
-        return sse_framing(start, media_type)
-
-    def reducer(self, status: int) -> EventReducer:
-        """See `Protocol`."""
-        return ChatReducer(status)
-
-    def fold_whole(self, body: bytes, status: int) -> Folded:
-        """See `Protocol`."""
-        return fold_chat(body, status)
-
-    def fold(self, body: bytes, media_type: str, status: int) -> Folded:
-        """See `Protocol`."""
-        return reduce_chunks(self, (body,), media_type, status)
+def _facts_of_answer(_: Protocol, body: bytes, media_type: str, status: int) -> Facts:
+    if is_stream(body, media_type):
+        return _stream_facts(body, status)
+    value, error_type = object_or_error(body, status)
+    return _chunk_facts(value, [value], status) if error_type is None else {semconv.ERROR_TYPE: error_type}
 
 
 def _request_facts(outer: dict[str, Any]) -> Facts:
@@ -123,4 +90,14 @@ def _chunk_facts(first: dict[str, Any], chunks: list[dict[str, Any]], status: in
     return found
 
 
-OPENAI_CHAT = OpenAIChat()
+OPENAI_CHAT = Protocol(
+    name="openai.chat_completions",
+    operation="chat",
+    own_provider="openai",
+    facts_of_request=_facts_of_request,
+    facts_of_answer=_facts_of_answer,
+    request_messages=chat_messages,
+    framing=sse_framing,
+    reducer=ChatReducer,
+    fold_whole=fold_chat,
+)

@@ -11,11 +11,11 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.composed import ComposedProtocol, sse_glance
 from otel_agent_replay.protocols.folded import Folded, Message, RequestMessages
+from otel_agent_replay.protocols.glance import glancing, sse_glance
 from otel_agent_replay.protocols.json_text import as_count, as_object, as_objects, mend_all, parse_object
 from otel_agent_replay.protocols.openai_chat_fold import ChatReducer
-from otel_agent_replay.protocols.protocol import Facts
+from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.provider_error import error_of_body, malformed
 from otel_agent_replay.protocols.stream import sse_framing
 
@@ -86,14 +86,14 @@ def _message(prompt: Any) -> Message:
     return {"role": "user", "parts": [part]}
 
 
-OPENAI_COMPLETIONS = ComposedProtocol(
+OPENAI_COMPLETIONS = Protocol(
     name="openai.completions",
     operation="text_completion",
     own_provider="openai",
-    read_facts=_request_facts,
-    read_messages=_messages,
-    frame=sse_framing,
-    glance=sse_glance(_MARKERS),
-    reduce=CompletionReducer,
-    read_whole=_fold,
+    facts_of_request=facts.at_deployment(_request_facts),
+    request_messages=_messages,
+    framing=sse_framing,
+    facts_of_answer=glancing(sse_glance(_MARKERS)),
+    reducer=CompletionReducer,
+    fold_whole=_fold,
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.folded import Folded, Message, RequestMessages
+from otel_agent_replay.protocols.folded import Message, RequestMessages
 from otel_agent_replay.protocols.json_text import (
     as_object,
     as_objects,
@@ -20,11 +20,9 @@ from otel_agent_replay.protocols.openai_responses_fold import ResponseReducer, f
 from otel_agent_replay.protocols.openai_responses_items import parts_of, role_of
 from otel_agent_replay.protocols.outer import facts_around
 from otel_agent_replay.protocols.plain import object_or_error
-from otel_agent_replay.protocols.protocol import Facts
+from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.provider_error import TRUNCATED, error_of
-from otel_agent_replay.protocols.providers import provider_at
-from otel_agent_replay.protocols.reduction import reduce_chunks
-from otel_agent_replay.protocols.stream import EventReducer, ObjectStream, is_stream, sse_framing
+from otel_agent_replay.protocols.stream import is_stream, sse_framing
 from otel_agent_replay.protocols.stream_scan import EVERYTHING, Scan, scan
 
 _MARKERS = tuple(
@@ -34,56 +32,29 @@ _MARKERS = tuple(
 )
 
 
-class OpenAIResponses:
-    """The protocol `openai.responses`; see `Protocol` for the methods."""
+def _facts_of_request(body: bytes, url: str) -> Facts:
+    del url
+    return facts_around(body, b"input", _request_facts)
 
-    name = "openai.responses"
-    operation = "chat"
 
-    def provider(self, url: str) -> str:
-        """The provider at `url`, else `openai`."""
-        return provider_at(url) or "openai"
+def _facts_of_answer(_: Protocol, body: bytes, media_type: str, status: int) -> Facts:
+    if is_stream(body, media_type):
+        seen = scan(body, _MARKERS)
+        return _stream_facts(seen if seen.marked else scan(body, EVERYTHING), status)
+    value, error_type = object_or_error(body, status)
+    return _facts(value, status) if error_type is None else {semconv.ERROR_TYPE: error_type}
 
-    def request_facts(self, body: bytes, url: str = "") -> Facts:
-        """See `Protocol`."""
-        del url
-        return facts_around(body, b"input", _request_facts)
 
-    def response_facts(self, body: bytes, media_type: str, status: int) -> Facts:
-        """See `Protocol`."""
-        if is_stream(body, media_type):
-            seen = scan(body, _MARKERS)
-            return _stream_facts(seen if seen.marked else scan(body, EVERYTHING), status)
-        value, error_type = object_or_error(body, status)
-        return _facts(value, status) if error_type is None else {semconv.ERROR_TYPE: error_type}
-
-    def request_messages(self, body: bytes) -> RequestMessages:
-        """See `Protocol`."""
-        request = parse_object(body) or {}
-        if has_surrogate_escape(body):
-            request = as_object(mend_all(request))
-        instructions = as_text(request.get("instructions"))
-        return RequestMessages(
-            system=[{"type": "text", "content": instructions}] if instructions else [],
-            messages=_messages(request.get("input")),
-            tools=[tool_definition(tool) for tool in as_objects(request.get("tools"))],
-        )
-
-    def framing(self, start: bytes, media_type: str) -> ObjectStream | None:
-        """See `Protocol`."""
-        return sse_framing(start, media_type)
-
-    def reducer(self, status: int) -> EventReducer:
-        """See `Protocol`."""
-        return ResponseReducer(status)
-
-    def fold_whole(self, body: bytes, status: int) -> Folded:
-        """See `Protocol`."""
-        return fold_responses(body, status)
-
-    def fold(self, body: bytes, media_type: str, status: int) -> Folded:
-        """See `Protocol`."""
-        return reduce_chunks(self, (body,), media_type, status)
+def _request_messages(body: bytes) -> RequestMessages:
+    request = parse_object(body) or {}
+    if has_surrogate_escape(body):
+        request = as_object(mend_all(request))
+    instructions = as_text(request.get("instructions"))
+    return RequestMessages(
+        system=[{"type": "text", "content": instructions}] if instructions else [],
+        messages=_messages(request.get("input")),
+        tools=[tool_definition(tool) for tool in as_objects(request.get("tools"))],
+    )
 
 
 def _request_facts(outer: dict[str, Any]) -> Facts:
@@ -137,4 +108,14 @@ def _messages(given: Any) -> list[Message]:
     return [{"role": role_of(item), "parts": parts_of(item)} for item in as_objects(given)]
 
 
-OPENAI_RESPONSES = OpenAIResponses()
+OPENAI_RESPONSES = Protocol(
+    name="openai.responses",
+    operation="chat",
+    own_provider="openai",
+    facts_of_request=_facts_of_request,
+    facts_of_answer=_facts_of_answer,
+    request_messages=_request_messages,
+    framing=sse_framing,
+    reducer=ResponseReducer,
+    fold_whole=fold_responses,
+)

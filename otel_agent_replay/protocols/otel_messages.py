@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from otel_agent_replay.protocols import facts
-from otel_agent_replay.protocols.composed import ComposedProtocol
 from otel_agent_replay.protocols.folded import Folded, Message, ProviderError, RequestMessages, ToolCall, joined_content
+from otel_agent_replay.protocols.glance import glancing
 from otel_agent_replay.protocols.json_text import (
     as_object,
     as_objects,
@@ -23,7 +23,7 @@ from otel_agent_replay.protocols.json_text import (
     parse_object,
 )
 from otel_agent_replay.protocols.openai_chat_fold import ChatReducer
-from otel_agent_replay.protocols.protocol import Facts
+from otel_agent_replay.protocols.protocol import Facts, Protocol
 from otel_agent_replay.protocols.stream import NamedObject
 
 NAME: Final = "otel.messages"
@@ -102,14 +102,14 @@ def _nothing(body: bytes, media_type: str) -> tuple[NamedObject, ...]:
     return ()
 
 
-OTEL_MESSAGES = ComposedProtocol(
+OTEL_MESSAGES = Protocol(
     name=NAME,
     operation="chat",
     own_provider="",
-    read_facts=_request_facts,
-    read_messages=_request_messages,
-    frame=_no_stream,
-    glance=_nothing,
-    reduce=ChatReducer,
-    read_whole=_fold,
+    facts_of_request=facts.at_deployment(_request_facts),
+    request_messages=_request_messages,
+    framing=_no_stream,
+    facts_of_answer=glancing(_nothing),
+    reducer=ChatReducer,
+    fold_whole=_fold,
 )
