@@ -185,6 +185,7 @@ class RequestSealer:
         self._lose(_losses(len(plain.left_out), plain.left_out_spans, 0), self._segments_of(trace_ids))
         self.done.runs += len(plain.kept)
         self.done.spans += plain.span_count
+        self.done.anomalies += plain.anomalies
         self.done.left_out_runs += len(plain.left_out)
         self.done.left_out_spans += plain.left_out_spans
         self._free(self._pending.landed(taken))

@@ -53,8 +53,7 @@ def structure_of(spans: Sequence[Span]) -> Structure:
     for index, span in enumerate(kept):
         parent = first_with.get(span.parent_span_id) if span.parent_span_id else None
         if span.parent_span_id and parent is None:
-            detail = f"its parent {span.parent_span_id.hex()} is not among the spans of its trace"
-            anomalies.append(_anomaly(AnomalyCode.ORPHAN_PARENT, span, detail))
+            anomalies.append(_anomaly(AnomalyCode.ORPHAN_PARENT, span, orphan_told(span.parent_span_id)))
         if parent is not None and parent == index:
             anomalies.append(_anomaly(AnomalyCode.CYCLE, span, "it names itself as its parent"))
             parent = None
@@ -74,6 +73,21 @@ def structure_of(spans: Sequence[Span]) -> Structure:
 
 def _anomaly(code: AnomalyCode, span: Span, detail: str) -> Anomaly:
     return Anomaly(code, detail, span.trace_id, span.span_id)
+
+
+SECOND_ROOT = "it has no parent, and is not the only one: it lies under the earliest"
+"""What is said of a second root."""
+
+
+def orphan_told(parent_id: bytes) -> str:
+    """Return what is said of a span whose parent is not there."""
+    return f"its parent {parent_id.hex()} is not among the spans of its trace"
+
+
+def outside_told(early: int, late: int) -> str:
+    """Return what is said of a span that begins so many ns before its parent, or else ends so many after it."""
+    which = f"begins {early:,} ns before" if early > 0 else f"ends {late:,} ns after"
+    return f"it {which} its parent"
 
 
 # --- copies ---
@@ -183,8 +197,7 @@ def _look_at_times(spans: list[Span], parents: list[int | None], anomalies: list
             early = above.start_ns - span.start_ns
             late = (span.end_ns or span.start_ns) - above.end_ns if above.end_ns else 0
             if early > 0 or late > 0:
-                which = f"begins {early:,} ns before" if early > 0 else f"ends {late:,} ns after"
-                anomalies.append(_anomaly(AnomalyCode.CHILD_OUTSIDE_PARENT, span, f"it {which} its parent"))
+                anomalies.append(_anomaly(AnomalyCode.CHILD_OUTSIDE_PARENT, span, outside_told(early, late)))
 
 
 def _look_at_texts(spans: list[Span], anomalies: list[Anomaly]) -> None:
@@ -258,7 +271,5 @@ def _root(placed: Sequence[Placed], anomalies: list[Anomaly]) -> int:
     beginnings = [index for index, item in enumerate(placed) if item.parent is None]
     roots = [index for index in beginnings if not placed[index].span.parent_span_id]
     if len(roots) > 1:
-        for index in roots[1:]:
-            detail = "it has no parent, and is not the only one: it lies under the earliest"
-            anomalies.append(_anomaly(AnomalyCode.SEVERAL_ROOTS, placed[index].span, detail))
+        anomalies += [_anomaly(AnomalyCode.SEVERAL_ROOTS, placed[index].span, SECOND_ROOT) for index in roots[1:]]
     return (roots or beginnings)[0]

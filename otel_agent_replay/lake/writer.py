@@ -112,7 +112,7 @@ class _PackFiles:
             self._flush(self._roots, ROOT_GROUP_ROWS, last=True)
             self._bodies.flush()
             if losses:
-                self._losses.write(_loss_table(losses))
+                self._losses.write(loss_table(losses))
             for output in self._outputs:
                 output.publish()
         return self._spans_path
@@ -222,7 +222,7 @@ def _write_losses(lake: Path, losses: Sequence[Loss], segments: Sequence[str]) -
     for loss in losses:
         partitions[Partition.of_ms(_moment_of(loss))].append(loss)
     for partition, members in sorted(partitions.items(), key=lambda item: (item[0].date, item[0].hour)):
-        table = _loss_table(members)
+        table = loss_table(members)
         moments = [_moment_of(loss) for loss in members]
         told = repr([tuple(segments), table.to_pylist()]).encode()
         pack = int.from_bytes(hashlib.sha256(told).digest()[:8], "big") >> 1
@@ -237,5 +237,6 @@ def _moment_of(loss: Loss) -> int:
     return run_started_ms(loss.run_id) if len(loss.run_id) == 16 else loss.time_ns // 1_000_000
 
 
-def _loss_table(losses: Sequence[Loss]) -> pa.Table:
+def loss_table(losses: Sequence[Loss]) -> pa.Table:
+    """Return the rows of losses, in order."""
     return pa.Table.from_pylist([store_loss(loss) for loss in losses], LOSSES_SCHEMA)

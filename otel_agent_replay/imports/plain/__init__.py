@@ -3,7 +3,7 @@
     request_columns    requests -> Arrow arrays        attribute_columns    attributes -> the lake's maps and columns
     plain_spans        which spans are plain           trace_order          which traces are sound, and their order
     rows               spans -> rows of the lake       root_columns         facts, node and digests of their runs
-    landing            which traces land here, and into which files
+    anomalies          what is wrong with them         landing              which traces land here, in which files
 
 What is not plain goes the way of `imports.landing`; a test holds the two to the same rows.
 """

@@ -7,6 +7,7 @@ else is left to `imports.landing`; what lands is the same in the lake either way
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pyarrow as pa
 
 from otel_agent_replay import semconv
 from otel_agent_replay.imports.foreign_trace import imported_run_id
+from otel_agent_replay.imports.plain.anomalies import losses_of
 from otel_agent_replay.imports.plain.landed import PlainLanded
 from otel_agent_replay.imports.plain.plain_spans import PlainSpans
 from otel_agent_replay.imports.plain.request_columns import ColumnsReader
@@ -77,7 +79,7 @@ class PlainLander:
                 landed.left_out.append(trace_id)
                 landed.left_out_spans += count
         if traces:
-            self._write(spans, order, traces, counts, segments)
+            landed.anomalies = self._write(spans, order, traces, counts, segments)
         return landed
 
     def _chosen(self, spans: PlainSpans, order: TraceOrder, trace_ids: Collection[bytes]) -> Any:
@@ -96,18 +98,25 @@ class PlainLander:
 
     def _write(
         self, spans: PlainSpans, order: TraceOrder, traces: Sequence[int], counts: Any, segments: Sequence[str]
-    ) -> None:
+    ) -> int:
+        """Write the runs of traces, and return how many anomalies they have."""
         runs = sorted(_runs(spans, order, traces, counts), key=lambda run: run.run_id)
-        rows, ordered, root = _rows(self._pattern, spans, order, runs)
-        done = 0
+        number = np.full(spans.places.traces, -1)
+        number[[one.trace for one in runs]] = np.arange(len(runs))
+        run = number[spans.places.trace]
+        rows, ordered, root = _rows(self._pattern, spans, order, runs, run)
+        losses = losses_of(spans, order, runs, run)
+        done = first = 0
         for members in _files(runs):
             starts = [run.started_ns // 1_000_000 for run in members]
             identities = [run.run_id + run.trace_id for run in members]
             file = RowFile(Partition.of_ms(starts[0]), identities, min(starts), max(starts))
             count = sum(run.span_count for run in members)
             groups = _groups(ordered[done : done + count], root)
-            write_rows(self._lake, file, map(rows.table, groups), segments=segments)
-            done += count
+            lost = list(chain.from_iterable(losses[first : first + len(members)]))
+            write_rows(self._lake, file, map(rows.table, groups), losses=lost, segments=segments)
+            done, first = done + count, first + len(members)
+        return sum(map(len, losses))
 
 
 def _runs(spans: PlainSpans, order: TraceOrder, traces: Sequence[int], counts: Any) -> Iterator[PlainRun]:
@@ -120,14 +129,15 @@ def _runs(spans: PlainSpans, order: TraceOrder, traces: Sequence[int], counts: A
         spans.places.start[roots].tolist(),
         spans.places.end[roots].tolist(),
         counts[traces].tolist(),
+        order.root_begin[traces].tolist(),
         order.root_end[traces].tolist(),
         _failures(spans, roots),
         strict=True,
     )
-    for trace, name, resource, start, end, count, end_sequence, failure in told:
+    for trace, name, resource, start, end, count, sequence, end_sequence, failure in told:
         trace_id = spans.trace_ids[trace]
         run_id, service = imported_run_id(trace_id, start), services[resource]
-        yield PlainRun(trace, trace_id, run_id, name, service, start, end, count, end_sequence, failure)
+        yield PlainRun(trace, trace_id, run_id, name, service, start, end, count, sequence, end_sequence, failure)
 
 
 def _failures(spans: PlainSpans, roots: Any) -> Iterator[Failure | None]:
@@ -138,21 +148,16 @@ def _failures(spans: PlainSpans, roots: Any) -> Iterator[Failure | None]:
 
 
 def _rows(
-    pattern: RootPattern, spans: PlainSpans, order: TraceOrder, runs: Sequence[PlainRun]
+    pattern: RootPattern, spans: PlainSpans, order: TraceOrder, runs: Sequence[PlainRun], run: Any
 ) -> tuple[PlainRows, Any, Any]:
     """Return what makes the rows of runs, their spans in order, and a mask of their roots."""
-    places = spans.places
-    traces = [run.trace for run in runs]
-    number = np.full(places.traces, -1)
-    number[traces] = np.arange(len(runs))
-    run = number[places.trace]
-    ordered = np.lexsort((order.place, places.start, run))
+    ordered = np.lexsort((order.place, order.begun, run))
     ordered = ordered[np.count_nonzero(run < 0) :]
     counts = np.array([one.span_count for one in runs])
     position: Any = np.zeros(len(run), np.int64)
     position[ordered] = np.arange(len(ordered)) - np.repeat(np.cumsum(counts) - counts, counts)
     root: Any = np.zeros(len(run), bool)
-    root[order.root[traces]] = True
+    root[order.root[[one.trace for one in runs]]] = True
     return PlainRows(pattern, spans, runs, run, position, root), ordered, root
 
 

@@ -37,7 +37,7 @@ from otel_agent_replay.wire.text import text_to_wire
 class PlainRun:
     """A run without a step: a trace that is no agent's. `trace` numbers it among those that came with it.
 
-    `agent` is the name of its root, `end_sequence` the number of its root's end. `failure` tells of the root's
+    `agent` is the name of its root, `sequence` and `end_sequence` number its begin and end. `failure` tells of its
     error; None: it did not fail. Times are Unix nanoseconds, `ended_ns` 0 for never.
     """
 
@@ -49,6 +49,7 @@ class PlainRun:
     started_ns: int
     ended_ns: int
     span_count: int
+    sequence: int
     end_sequence: int
     failure: Failure | None = None
 
@@ -94,6 +95,7 @@ class RootPattern:
         told: dict[str, Sequence[Any]] = {
             "node_name": [run.agent or None for run in runs],
             "path": stored_paths,
+            "sequence": [run.sequence for run in runs],
             "end_sequence": [run.end_sequence or None for run in runs],
             "outcome": list(map(str, outcomes)),
             "exchange": [exchange.column for exchange in exchanges],
@@ -126,7 +128,8 @@ class RootPattern:
         """Return the digest of a run's manifest, and the check of its only entry."""
         manifest, entry = self._manifest, self._manifest.entries[0]
         manifest.run_id, manifest.agent, manifest.status = run.run_id, text_to_wire(run.agent), str(run.status)
-        entry.path, entry.status, entry.end_sequence = path, outcome, run.end_sequence
+        entry.path, entry.status = path, outcome
+        entry.sequence, entry.end_sequence = run.sequence, run.end_sequence
         entry.exchange_digest = exchange
         check = digest_of(entry.SerializeToString(deterministic=True))[:4]
         return digest_of(manifest.SerializeToString(deterministic=True)), check

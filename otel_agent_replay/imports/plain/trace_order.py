@@ -1,7 +1,7 @@
-"""Spans of many traces -> which traces are whole and sound, and the order of their spans, many at a time. Pure.
+"""Spans of many traces -> which traces are sound, and the order of their spans, many at a time. Pure.
 
-Says of a sound trace what `trace_structure` says of it. Any anomaly, and more than one root, makes a trace one that is
-not sound: it goes the way on which anomalies are named.
+Says of a sound trace what `trace_structure` says of it. Sound is a trace of distinct spans with times, in no circle:
+some may have lost their parent, lie outside its time, or have none where another one has none.
 """
 
 from __future__ import annotations
@@ -33,59 +33,58 @@ class SpanPlaces:
 
 @dataclass(frozen=True, slots=True)
 class TraceOrder:
-    """Of each trace whether it is `sound`, and if so its `root` and the number of the root's end among all moments.
+    """Of each trace whether it is `sound`, and if so its `root` with the numbers of the root's begin and end.
 
-    `place` orders the spans of a sound trace that begin at the same time.
+    Of each span its `parent`, -1 where it has none here, and what orders the spans of a trace: when it has `begun`, and
+    its `place` among those that began at that time.
     """
 
     sound: Any
-    root: Any
-    root_end: Any
+    parent: Any
+    begun: Any
     place: Any
+    root: Any
+    root_begin: Any
+    root_end: Any
 
 
 def order_of(spans: SpanPlaces) -> TraceOrder:
     """Return the order of spans."""
     parent, odd = _parents(spans)
-    odd |= _odd_times(spans, parent)
+    odd |= (spans.start == 0) | ((spans.end != 0) & (spans.end < spans.start))
     sound = np.bincount(spans.trace[odd], minlength=spans.traces) == 0
-    roots = np.flatnonzero(~spans.has_parent)
-    sound &= np.bincount(spans.trace[roots], minlength=spans.traces) == 1
-    root = np.full(spans.traces, -1)
-    root[spans.trace[roots]] = roots
     levels = _levels(spans, parent, sound)
-    return TraceOrder(sound, root, _root_ends(spans, root), _places(spans, parent, levels))
+    begun = spans.start.copy()
+    for level in levels[1:]:
+        begun[level] = np.maximum(begun[level], begun[parent[level]])
+    place = _places(spans, parent, levels)
+    beginnings = levels[0]
+    first = beginnings[np.lexsort((place[beginnings], spans.has_parent[beginnings], spans.trace[beginnings]))]
+    root: Any = np.zeros(spans.traces, np.int64)
+    root[spans.trace[first[::-1]]] = first[::-1]  # the first of each trace is the last to be written
+    root_begin, root_end = _root_moments(spans, begun, place, root)
+    return TraceOrder(sound, parent, begun, place, root, root_begin, root_end)
 
 
 def _parents(spans: SpanPlaces) -> tuple[Any, Any]:
-    """Return the place of each span's parent, -1 where it has none here, and which spans are odd for it."""
+    """Return the place of each span's parent, -1 where it has none here, and which spans share their id."""
     by_id = np.argsort(spans.span_id, kind="stable")
     ids = spans.span_id[by_id]
     odd: Any = np.zeros(len(ids), bool)
     same = np.flatnonzero(ids[1:] == ids[:-1])
     odd[by_id[same]] = odd[by_id[same + 1]] = True
-    at = np.minimum(np.searchsorted(ids, spans.parent_id), len(ids) - 1)
-    found = spans.has_parent & (ids[at] == spans.parent_id)
-    parent = np.where(found, by_id[at], -1)
-    odd |= spans.has_parent & ~found
-    odd |= found & (spans.trace[parent] != spans.trace)
-    return parent, odd
-
-
-def _odd_times(spans: SpanPlaces, parent: Any) -> Any:
-    start, end = spans.start, spans.end
-    odd = (start == 0) | ((end != 0) & (end < start))
-    above_start, above_end = start[parent], end[parent]
-    late = (above_end != 0) & (np.where(end == 0, start, end) > above_end)
-    return odd | (spans.has_parent & ((start < above_start) | late))
+    at = by_id[np.minimum(np.searchsorted(ids, spans.parent_id), len(ids) - 1)]
+    found = spans.has_parent & (spans.span_id[at] == spans.parent_id) & (spans.trace[at] == spans.trace)
+    return np.where(found, at, -1), odd
 
 
 def _levels(spans: SpanPlaces, parent: Any, sound: Any) -> list[Any]:
-    """Return the spans below roots by their depth. A trace that is too deep, or goes in circles, is sound no more."""
-    reached = ~spans.has_parent
-    waiting = np.flatnonzero(spans.has_parent & sound[spans.trace])
-    levels: list[Any] = []
-    while len(waiting) and len(levels) < DEEPEST:
+    """Return the spans of sound traces by depth. A trace that is too deep, or goes in circles, is sound no more."""
+    reached = parent < 0
+    of_sound = sound[spans.trace]
+    levels = [np.flatnonzero(reached & of_sound)]
+    waiting = np.flatnonzero(~reached & of_sound)
+    while len(waiting) and len(levels) <= DEEPEST:
         ready = reached[parent[waiting]]
         level = waiting[ready]
         if not len(level):
@@ -97,44 +96,51 @@ def _levels(spans: SpanPlaces, parent: Any, sound: Any) -> list[Any]:
     return levels
 
 
-def _root_ends(spans: SpanPlaces, root: Any) -> Any:
-    """Return, of each root, the number of its end among all begins and ends of its trace; 0: it never ended."""
-    start, end, trace = spans.start, spans.end, spans.trace
-    last, lasts = end[root][trace], (start[root] < end[root])[trace]
-    # At one moment ends come before begins, and the ends of what does not last behind them.
-    ends_behind = (end > last) | ((end == last) & (lasts | (start == end)))
-    begins_behind = (start > last) | ((start == last) & lasts)
-    moments = np.where(begins_behind & spans.has_parent, 0, 1) + np.where(
-        (end == 0) | (ends_behind & spans.has_parent), 0, 1
-    )
-    numbers = np.bincount(trace, weights=moments, minlength=spans.traces).astype(np.int64)
-    return np.where(end[root] == 0, 0, numbers)
-
-
 def _places(spans: SpanPlaces, parent: Any, levels: list[Any]) -> Any:
     """Return numbers that order the spans of a trace: a parent before all below it, then by what siblings are."""
-    place: Any = np.zeros(len(parent), np.int64)
-    by_time = np.lexsort((spans.start, spans.trace))
-    start, trace = spans.start[by_time], spans.trace[by_time]
-    if not np.any((start[1:] == start[:-1]) & (trace[1:] == trace[:-1])):
-        return place  # the times alone order them
     size: Any = np.ones(len(parent), np.int64)
-    for level in reversed(levels):
+    for level in reversed(levels[1:]):
         np.add.at(size, parent[level], size[level])
-    below = np.concatenate(levels) if levels else np.zeros(0, np.int64)
+    members = np.concatenate(levels)
+    above = np.where(parent < 0, len(parent) + spans.trace, parent)  # beginnings are siblings too
     names = _ranks(spans.name)
-    siblings = below[
-        np.lexsort((~spans.span_id[below], spans.end[below], names[below], spans.start[below], parent[below]))
+    siblings = members[
+        np.lexsort((~spans.span_id[members], spans.end[members], names[members], spans.start[members], above[members]))
     ]
-    ends = np.cumsum(size[siblings])
-    before = ends - size[siblings]
-    first = np.flatnonzero(np.diff(parent[siblings], prepend=-1))
+    before = np.cumsum(size[siblings]) - size[siblings]
+    first = np.flatnonzero(np.diff(above[siblings], prepend=-1))
     before -= np.repeat(before[first], np.diff(first, append=len(siblings)))
-    offset: Any = np.zeros(len(parent), np.int64)
-    offset[siblings] = before
-    for level in levels:
-        place[level] = place[parent[level]] + 1 + offset[level]
+    place: Any = np.zeros(len(parent), np.int64)
+    place[siblings] = before
+    for level in levels[1:]:
+        place[level] += place[parent[level]] + 1
     return place
+
+
+def _root_moments(spans: SpanPlaces, begun: Any, place: Any, root: Any) -> tuple[Any, Any]:
+    """Return the numbers of the root's begin and end among all begins and ends of its trace; no end: 0.
+
+    At one moment ends come before begins, and the ends of what does not last behind them.
+    """
+    trace = spans.trace
+    ended = spans.end != 0
+    ends = np.maximum(spans.end, begun)
+    brief = ends == begun
+    root_begun, root_ends, root_brief, root_place = (of[root][trace] for of in (begun, ends, brief, place))
+    earlier = place < root_place
+    before_begin = (begun < root_begun) | ((begun == root_begun) & earlier)
+    ended_before_begin = ended & ((ends < root_begun) | ((ends == root_begun) & ~brief))
+    before_end = (begun < root_ends) | ((begun == root_ends) & root_brief)
+    same_end = (ends == root_ends) & np.where(brief == root_brief, earlier, root_brief)
+    ended_before_end = ended & ((ends < root_ends) | same_end)
+    begin = 1 + _summed(before_begin, ended_before_begin, spans)
+    end = 1 + _summed(before_end, ended_before_end, spans)
+    return begin, np.where(ended[root], end, 0)
+
+
+def _summed(one: Any, other: Any, spans: SpanPlaces) -> Any:
+    """Return how many spans of each trace two masks tell, both together."""
+    return np.bincount(spans.trace, weights=one.astype(np.int64) + other, minlength=spans.traces).astype(np.int64)
 
 
 def _ranks(texts: Any) -> Any:
