@@ -418,7 +418,12 @@ def counted(lake):
 
 
 @pytest.mark.parametrize(
-    ("failing", "number"), [(1, errno.EACCES), (2, errno.ENOSPC), (7, errno.ENOSPC), (13, errno.ENOSPC)]
+    ("failing", "number"),
+    [
+        (1, errno.EACCES),
+        (7, errno.ENOSPC),
+        *(pytest.param(failing, errno.ENOSPC, marks=pytest.mark.soak) for failing in (2, 13)),
+    ],
 )
 def test_a_full_disk_or_a_forbidden_one_loses_nothing(lake, monkeypatch, failing, number):
     """Whichever sync fails, the error says so, all runs are there as before, and with room it goes on."""

@@ -29,7 +29,6 @@ from langgraph.graph import START, StateGraph
 HEAD = """
 import asyncio, json, operator, os, sys
 from typing import Annotated, TypedDict
-import openai
 import otel_agent_replay as replay
 replay.configure()
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
@@ -96,6 +95,8 @@ def texts(state):
 TALKS = (
     HEAD
     + """
+import openai
+
 client = openai.OpenAI(max_retries=0)
 plain = talking(lambda state: said(client.chat.completions.create(**request(state))), InMemorySaver())
 
