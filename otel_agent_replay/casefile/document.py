@@ -34,6 +34,11 @@ class CaseDocument:
         """Read the case in `folder` (or the `case.yaml` itself). Raises ConfigurationError saying where it is wrong."""
         path = Path(folder)
         path = path if path.name == CASE_FILE else path / CASE_FILE
+        if not path.exists():
+            raise ConfigurationError(
+                f"there is no case in {path.parent}: a case is a folder with a {CASE_FILE}, which "
+                "`agent-replay case add RUN` makes of a run, and `agent-replay component new RUN` of its steps"
+            )
         return cls.of(read_yaml(path), path.parent)
 
     @classmethod

@@ -10,6 +10,7 @@ import click
 
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit, emit_json
+from otel_agent_replay.cli.reading import tell_absent
 
 _EPILOG = """\b
 Exit codes: 0 listed (also when there is nothing), 2 usage.
@@ -41,6 +42,7 @@ def audit(context: click.Context, lake: Path, run_id: str, as_json: bool) -> Non
         return
     from otel_agent_replay.replay.audit import AuditLog
 
+    tell_absent(lake)
     entries = AuditLog(lake).entries(run_id.lower())
     emit(entries if as_json else [_row(entry) for entry in entries], as_json=as_json, title="audit")
 
@@ -65,6 +67,7 @@ def verify(lake: Path, of_lake: Path | None, head: str, as_json: bool) -> int:
     """
     from otel_agent_replay.replay.audit import AuditLog
 
+    tell_absent(of_lake or lake)
     log = AuditLog(of_lake or lake)
     found = log.check(head.lower())
     holds = found.first_break is None

@@ -5,11 +5,15 @@ from __future__ import annotations
 import getpass
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from otel_agent_replay.cli.lake_option import lake_option
 from otel_agent_replay.cli.output import emit, emit_json, remark
+
+if TYPE_CHECKING:
+    from otel_agent_replay.ledger import Ledger
 
 _EPILOG = """\b
 Without RUN it lists what waits: effects that may or may not have happened, and approvals nobody answered yet.
@@ -82,11 +86,7 @@ def decide(
         remark(f"taken down. Go on with: agent-replay resume {run_id.hex()} ...")
 
 
-def _list(book: object, *, as_json: bool) -> None:
-    from otel_agent_replay.ledger import Ledger
-
-    if not isinstance(book, Ledger):
-        raise TypeError("the ledger is a Ledger")
+def _list(book: Ledger, *, as_json: bool) -> None:
     rows = [
         {
             "run": effect.run_id.hex(),

@@ -17,6 +17,7 @@ def open_lake(lake: Path, *, verbose: bool = False) -> Lake:
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.lake.catalog import Lake
 
+    tell_absent(lake)
     try:
         report = seal(lake)
     except OSError as error:
@@ -24,6 +25,12 @@ def open_lake(lake: Path, *, verbose: bool = False) -> Lake:
     else:
         tell_sealing(report, verbose=verbose)
     return Lake(lake)
+
+
+def tell_absent(lake: Path) -> None:
+    """Say on standard error where there is no lake: it reads like one that holds nothing, and may be a slip."""
+    if not lake.is_dir():
+        remark(f"no lake at {lake}: record a run with `agent-replay record -- COMMAND`, or name another with --lake")
 
 
 def tell_sealing(report: SealReport, *, verbose: bool) -> None:

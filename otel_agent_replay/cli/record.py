@@ -51,7 +51,7 @@ def record(lake: Path, capture: str | None, as_json: bool, command: tuple[str, .
 def _list(lake: Path, started_ns: int, *, as_json: bool) -> None:
     """List what was recorded since; where the lake cannot be read say so: the command ended as it ended."""
     try:
-        recorded = open_lake(lake).runs(since_ns=started_ns)
+        recorded = open_lake(lake).runs(since_ns=started_ns) if lake.is_dir() else []
     except (OSError, AgentReplayError) as error:
         remark(f"note: what was recorded cannot be listed: {error}")
         return

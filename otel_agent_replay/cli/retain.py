@@ -12,7 +12,7 @@ import click
 
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit_json
-from otel_agent_replay.cli.reading import open_lake
+from otel_agent_replay.cli.reading import open_lake, tell_absent
 from otel_agent_replay.cli.sealed_case import refuse_case_lake
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ def retain(
     if hold is not None or release is not None:
         _hold(lake, hold or release or "", note, stands=hold is not None, as_json=as_json)
         return
+    tell_absent(lake)
     since_ns = time.time_ns() - int((days or 0) * 86_400e9)
     folders = cases or ((_CASES,) if _CASES.is_dir() else ())
     report, forgotten = _retain(lake, since_ns, labels, folders, ledger, dry_run=dry_run)

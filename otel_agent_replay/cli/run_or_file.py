@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from otel_agent_replay.cli.output import remark
 from otel_agent_replay.cli.reading import open_lake
-from otel_agent_replay.errors import ConfigurationError, DamagedRecording
+from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model import RecordedRun
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def is_file(given: str) -> bool:
 
 
 def load_run(given: str, lake: Path, *, verbose: bool = False) -> RecordedRun:
-    """Return the run. Raises RunNotFound, DamagedRecording or CannotJudge with what to do."""
+    """Return the run. Raises RunNotFound, DamagedRecording, ConfigurationError or CannotJudge with what to do."""
     if is_file(given):
         from otel_agent_replay.imports.foreign_trace import read_foreign_trace
 
@@ -33,6 +33,10 @@ def load_run(given: str, lake: Path, *, verbose: bool = False) -> RecordedRun:
         for sentence in found.refused:
             remark(f"note: {sentence}")
         return found.run
+    if Path(given).is_file():
+        raise ConfigurationError(
+            f"{given} is a file whose name ends like no format of traces: {', '.join(_SUFFIXES)} are known here"
+        )
     stored = open_lake(lake, verbose=verbose)
     return stored.load(stored.find(given))
 
@@ -41,11 +45,7 @@ def read_risk_rules(path: Path | None) -> Sequence[RiskRule]:
     """Return the rules of a YAML file, none without one. Raises ConfigurationError that names what is wrong."""
     if path is None:
         return ()
+    from otel_agent_replay.casefile.yaml_text import read_yaml
     from otel_agent_replay.compare import risk_rules
-    from otel_agent_replay.imports.yaml_text import load_yaml
 
-    try:
-        document = load_yaml(path.read_bytes(), str(path))
-    except DamagedRecording as error:
-        raise ConfigurationError(str(error)) from error
-    return risk_rules(document, str(path))
+    return risk_rules(read_yaml(path), str(path))

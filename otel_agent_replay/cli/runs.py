@@ -44,14 +44,12 @@ def runs(lake: Path, limit: int, agent: str | None, as_json: bool, verbose: bool
     emit([_row(summary) for summary in shown], as_json=False, title="runs")
     if cut:
         remark(f"… older runs are not shown: --limit {limit} is reached (--limit 0 shows all)")
-    if not shown:
+    if not shown and lake.is_dir():
         remark(_why_empty(lake, agent))
     return 0
 
 
 def _why_empty(lake: Path, agent: str | None) -> str:
-    if not lake.is_dir():
-        return f"no lake at {lake}: record a run with `agent-replay record -- COMMAND`, or name another with --lake"
     if agent is not None:
         return f"no run of agent {agent!r} in {lake}; `agent-replay runs` lists all"
     return f"the lake at {lake} holds no run yet: nothing was recorded, or its process still writes (see `doctor`)"

@@ -12,7 +12,7 @@ import click
 
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit_json, remark
-from otel_agent_replay.cli.reading import tell_sealing
+from otel_agent_replay.cli.reading import tell_absent, tell_sealing
 from otel_agent_replay.errors import AgentReplayError
 from otel_agent_replay.settings import Settings
 
@@ -46,7 +46,9 @@ def seal(lake: Path, watch: bool, interval: float, as_json: bool) -> int:
     only what is new.
     """
     stop = threading.Event()
-    if watch:
+    if not watch:
+        tell_absent(lake)
+    else:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
     rounds = _Rounds(lake, as_json=as_json, watch=watch)

@@ -11,6 +11,7 @@ from otel_agent_replay.casefile.document import CASE_FILE
 from otel_agent_replay.cli.counting import Counting
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit_json, remark
+from otel_agent_replay.cli.reading import tell_absent
 
 _EPILOG = """\b
 Each file is replaced by one of the current format, whole or not at all, so it may be stopped and begun again. A file
@@ -34,6 +35,7 @@ def upgrade(lake: Path, dry_run: bool, as_json: bool) -> int:
     from otel_agent_replay.lake.schema import FORMAT_VERSION
     from otel_agent_replay.lake.upgrade import upgrade as upgrade_lake
 
+    tell_absent(lake)
     with Counting("files looked at") as progress:
         report = upgrade_lake(lake, dry_run=dry_run, progress=progress)
     if as_json:

@@ -73,6 +73,27 @@ def test_the_lake_comes_from_the_environment_too(lake):
     assert "no lake at" in result.stderr
 
 
+@pytest.mark.parametrize(
+    "command",
+    ["runs", "sql SELECT+1", "stats", "seal", "compact", "upgrade", "audit", "audit verify", "retain --days 30"],
+)
+def test_a_lake_that_is_not_there_is_told(tmp_path, command):
+    """A slip in --lake does not pass for a lake that holds nothing, and makes no folder."""
+    words = [word.replace("+", " ") for word in command.split()]
+    result = call(*words, "--lake", str(tmp_path / "slip"))
+    assert result.exit_code == 0
+    assert result.stderr.count(f"no lake at {tmp_path / 'slip'}: ") == 1
+    assert not (tmp_path / "slip").exists()
+
+
+def test_a_file_of_no_format_is_not_taken_for_a_run(lake, tmp_path):
+    """`diff` names the endings that it knows, instead of a run that is not there."""
+    (tmp_path / "trace.txt").write_text("{}")
+    result = call("diff", str(tmp_path / "trace.txt"), lake[1][0], "--lake", str(lake[0]))
+    assert result.exit_code == 2
+    assert ".jsonl" in result.stderr
+
+
 def test_show_draws_the_tree_and_one_step_in_full(lake):
     """The tree names each step; `--step` shows its bodies; `--json` is a document."""
     root, ids = lake
