@@ -325,34 +325,38 @@ def _plainly_begun(
 ) -> bytes:
     """Return the begin of a call that is kept whole, as nearly all are: joined, at half a message's cost."""
     span_id, parent_span_id, parent_node = ids
-    step = place.step
-    parts = [
-        _BEGUN_SPAN,
-        span_id,
-        _BEGUN_OCCURRENCE,
-        _VARINT(place.occurrence),
-        _BEGUN_STEP,
-        _VARINT(0 if step is None else step),
-        _BEGUN_SEQUENCE,
-        _VARINT(place.sequence),
-        _BEGUN_TIME,
-        _FIXED64(time_ns),
-        _BEGUN_DIGEST,
-        call.request.digest,
-    ]
-    if parent_span_id:
-        parts += (_BEGUN_PARENT, parent_span_id)
+    step, head, request = place.step, call.head, call.request
+    rest = b"" if head is None else _head_alone(_BEGUN_EXCHANGE, _REQUEST_HEAD, joined.request_head(head))
     if parent_node != parent_span_id:
-        parts.append(joined.field(_BEGUN_PARENT_NODE, parent_node))
+        rest += joined.field(_BEGUN_PARENT_NODE, parent_node)
     if strand:
-        parts.append(joined.field(_BEGUN_STRAND, strand.encode()))
-    data = call.request.data
-    if data is not None and len(data) <= SMALL:
-        parts += (_BEGUN_DATA, _VARINT(len(data)), data)
-    if call.head is not None:
-        parts.append(_head_alone(_BEGUN_EXCHANGE, _REQUEST_HEAD, joined.request_head(call.head)))
-    part = b"".join(parts)
+        rest += joined.field(_BEGUN_STRAND, strand.encode())
+    part = b"".join(
+        (
+            _BEGUN_SPAN,
+            span_id,
+            _BEGUN_PARENT if parent_span_id else b"",
+            parent_span_id,
+            _BEGUN_OCCURRENCE,
+            _VARINT(place.occurrence),
+            _BEGUN_STEP,
+            _VARINT(0 if step is None else step),
+            _BEGUN_SEQUENCE,
+            _VARINT(place.sequence),
+            _BEGUN_TIME,
+            _FIXED64(time_ns),
+            _BEGUN_DIGEST,
+            request.digest,
+            rest,
+            *_small(_BEGUN_DATA, request.data, SMALL),
+        )
+    )
     return b"".join((shape.begun, _IN_BEGUN, _VARINT(len(part)), part))
+
+
+def _small(tag: bytes, data: bytes | None, most: int) -> tuple[bytes, ...]:
+    """Return the parts of a field that holds a payload's bytes, none where they are too many for it."""
+    return () if data is None or len(data) > most else (tag, _VARINT(len(data)), data)
 
 
 def _head_alone(exchange: bytes, tag: bytes, head: bytes) -> bytes:
@@ -363,21 +367,20 @@ def _head_alone(exchange: bytes, tag: bytes, head: bytes) -> bytes:
 
 def _plainly_ended(result: Payload, span_id: bytes, time_ns: int, end_sequence: int, exchange: bytes) -> bytes:
     """Return the end of a call that came to its end, beside what its like share; `exchange` is that field of it."""
-    data = result.data or b""
-    parts = [
-        _ENDED_SPAN,
-        span_id,
-        _ENDED_SEQUENCE,
-        _VARINT(end_sequence),
-        _ENDED_TIME,
-        _FIXED64(time_ns),
-        _ENDED_DIGEST,
-        result.digest,
-        exchange,
-    ]
-    if len(data) <= SMALL_RESULT:
-        parts += (_ENDED_DATA, _VARINT(len(data)), data)
-    part = b"".join(parts)
+    part = b"".join(
+        (
+            _ENDED_SPAN,
+            span_id,
+            _ENDED_SEQUENCE,
+            _VARINT(end_sequence),
+            _ENDED_TIME,
+            _FIXED64(time_ns),
+            _ENDED_DIGEST,
+            result.digest,
+            exchange,
+            *_small(_ENDED_DATA, result.data, SMALL_RESULT),
+        )
+    )
     return b"".join((_IN_ENDED, _VARINT(len(part)), part))
 
 

@@ -25,6 +25,8 @@ class _Varints(dict[int, bytes]):
     """Numbers in protobuf's base-128 form; those of up to two bytes are kept: lengths and counts come again."""
 
     def __missing__(self, number: int) -> bytes:
+        if 0x4000 <= number < 0x200000:
+            return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
         digits = bytearray()
         rest = number
         while rest >= 0x80:
