@@ -15,7 +15,6 @@ import concurrent.futures
 import itertools
 import math
 import queue
-import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -23,7 +22,6 @@ _create_task = asyncio.BaseEventLoop.create_task
 
 
 _done = itertools.count(1)
-_monotonic = time.monotonic  # bound at import: our own clock reads are never recorded
 
 
 def _number(label: str) -> int:
@@ -117,15 +115,17 @@ def numbered_like(future: Any, loop: asyncio.AbstractEventLoop | None) -> asynci
 
 def completed(futures: Iterable[Any], timeout: float | None) -> Iterator[Any]:
     """Yield futures of a pool as they are done, also those that were done before anybody asked, in that order."""
-    until = None if timeout is None else _monotonic() + timeout
-    done: queue.SimpleQueue[Any] = queue.SimpleQueue()
+    # The clock and the kind of queue that also keep virtual time, where a run has that (`virtual_locks`).
+    monotonic = concurrent.futures._base.time.monotonic  # type: ignore[attr-defined]
+    until = None if timeout is None else monotonic() + timeout
+    done: queue.Queue[Any] = queue.Queue()
     pending = dict.fromkeys(futures)
     total = len(pending)
     for future in sorted(pending, key=_when_done):
         future.add_done_callback(done.put)
     while pending:
         try:
-            found = [done.get(timeout=None if until is None else max(until - _monotonic(), 0))]
+            found = [done.get(timeout=None if until is None else max(until - monotonic(), 0))]
         except queue.Empty:
             raise concurrent.futures.TimeoutError(f"{len(pending)} (of {total}) futures unfinished") from None
         while not done.empty():

@@ -23,6 +23,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from otel_agent_replay.boundary.ticks import TURNS_COUNTED
+from otel_agent_replay.replay.early_timers import call_next_timer
 from otel_agent_replay.replay.loop_turns import RecordedTurns, ReplayedTurns
 from otel_agent_replay.replay.quiet import Rest, loop_is_idle, one_turn, quiet_loop, quiet_threads, threads_are_alone
 from otel_agent_replay.replay.tape import Entry, Tape, ThreadEnd
@@ -37,6 +38,7 @@ _sequence_of = attrgetter("sequence")
 _GRACE = 0.25  # seconds of rest beyond the recorded time before a turn counts as never coming
 _LONGEST_REST = 60.0  # seconds, whatever the recording took
 _TURNS_TOGETHER = 4  # turns of a loop for which a call looks that is to end together with others
+_REST_BEFORE_TIMERS = 0.01  # seconds of rest after which only a timer can make a run go on
 _FRONT_TICK = 0.005
 _BACK_TICK = 0.1
 
@@ -299,6 +301,14 @@ class CompletionOrder:
         begun = min(one.span[0] for one in open_calls)
         return min(max(_recorded_ns(self._turns[head]) - begun, 0) / 1e9, _LONGEST_REST) + _GRACE
 
+    def _recorded_until_head(self) -> float:
+        """Return how many seconds of the recording had passed when the turn that everybody waits for was taken.
+
+        A timer that takes longer had not fired by then.
+        """
+        head = min(self._head, len(self._turns) - 1)
+        return (_recorded_ns(self._turns[head]) - _recorded_ns(self._turns[0])) / 1e9 + _GRACE
+
     def _let_go(self, entry: Ending) -> None:
         """Count every turn before this end as taken, so that nobody waits for it again."""
         with self._lock:
@@ -409,13 +419,17 @@ class _Watch:
 
     def look(self) -> None:
         """Look whether anything has moved."""
-        order, entry = self._order, self._entry
+        order, entry, loop = self._order, self._entry, self._turn.loop
         if order._marks != self._marks:
-            self._marks, self._rest = order._marks, Rest(self._turn.loop)
-        elif order._is_front(entry) and order._overdue(self._turn.loop, entry, self._rest.lasted(self._tick)):
-            self.overdue = True
-            self._turn.wake()
-            return
+            self._marks, self._rest = order._marks, Rest(loop)
+        elif order._is_front(entry):
+            rested = self._rest.lasted(self._tick)
+            if rested >= _REST_BEFORE_TIMERS and call_next_timer(loop, within_s=order._recorded_until_head()):
+                self._rest = Rest(loop)
+            elif order._overdue(loop, entry, rested):
+                self.overdue = True
+                self._turn.wake()
+                return
         self._look_again()
 
     def stop(self) -> None:

@@ -146,6 +146,31 @@ def test_fired_timeout_fires_again():
     assert _replays_exactly(agent, live, replays=5) == "summary of answer of fast"
 
 
+def test_a_timeout_that_fired_takes_no_time_and_fires_around_whatever_was_done_before():
+    """A timeout around several calls fires at once in a replay, though the call it cut off began late in it."""
+    live = Live()
+    search, summarise = _async_tools(live, {"slow": 9.0, "fast": 0.9})
+
+    async def both():
+        return [await search("fast"), await search("slow")]
+
+    async def agent():
+        try:
+            return await asyncio.wait_for(both(), timeout=1.5)
+        except asyncio.TimeoutError:
+            return await summarise("gave up")
+
+    began = time.perf_counter()
+    expected, recording = record(agent)
+    took = time.perf_counter() - began
+    began = time.perf_counter()
+    for _ in range(3):
+        replayed = Replayed(recording, agent)
+        assert replayed.result == expected == "summary of gave up"
+        assert replayed.playback.order.not_imposed == []
+    assert time.perf_counter() - began < took
+
+
 def test_timeout_beside_other_calls_keeps_the_order():
     """A timeout that fired between other calls' ends fires there again, on the real clock."""
     live = Live()
