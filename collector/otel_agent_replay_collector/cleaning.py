@@ -2,7 +2,7 @@
 
 Nothing of a message is turned into anything else, so what is not masked stays byte for byte what it was; but fields
 that OTLP does not know cannot be looked into and are left out. What our own recorder sent beside its spans
-(`agent_replay.record`) stays: it was masked by the same rules before its digests were made, which it must fit.
+(`agent_replay.record`) is looked into by the built-in rules alone, by which it was masked before its digests were made.
 """
 
 from __future__ import annotations
@@ -10,10 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from otel_agent_replay import semconv
+from otel_agent_replay.otlp.own_contents import NAMES, masked_contents
 from otel_agent_replay.payload.redaction import Redaction
-
-_OF_RECORDER = (semconv.RECORD, semconv.PART)
 
 MayHold = Callable[[bytes], bool]
 
@@ -53,7 +51,10 @@ def _scope(scoped: Any, redaction: Redaction) -> None:
 def _span(span: Any, redaction: Redaction) -> None:
     _texts(span, ("name", "trace_state"), redaction)
     _texts(span.status, ("message",), redaction)
-    _attributes(span.attributes, redaction)
+    own = [pair for pair in span.attributes if pair.key in NAMES and pair.value.HasField("bytes_value")]
+    for pair in own:
+        pair.value.bytes_value = masked_contents(pair.key, pair.value.bytes_value, redaction)
+    _attributes([pair for pair in span.attributes if pair not in own] if own else span.attributes, redaction)
     for event in span.events:
         _texts(event, ("name",), redaction)
         _attributes(event.attributes, redaction)
@@ -73,10 +74,7 @@ def _texts(message: Any, fields: Iterable[str], redaction: Redaction) -> None:
 
 def _attributes(pairs: Any, redaction: Redaction) -> None:
     for pair in pairs:
-        key = pair.key
-        if key in _OF_RECORDER and pair.value.HasField("bytes_value"):
-            continue
-        _value(key, pair.value, redaction)
+        _value(pair.key, pair.value, redaction)
         _texts(pair, ("key",), redaction)
 
 

@@ -170,11 +170,16 @@ class _Landing:
             Loss(LossReason.DAMAGED, str(one.code), 1, one.detail, run.run_id, one.span_id, run.started_ns)
             for one in self._noted.get(run.trace_id, ())
         )
-        masked = tuple(
+        return self._with_masked(replace(recorded, losses=(*recorded.losses, *noted)) if noted else recorded)
+
+    def _with_masked(self, recorded: RecordedRun) -> RecordedRun:
+        """Return a run that says in which of its spans something was redacted."""
+        run = recorded.run
+        masked = [
             Loss(LossReason.REDACTED, "texts of a span", 1, "", run.run_id, span_id, run.started_ns)
             for span_id in sorted(self._masked.get(run.trace_id, ()))
-        )
-        return replace(recorded, losses=(*recorded.losses, *noted, *masked)) if noted or masked else recorded
+        ]
+        return replace(recorded, losses=(*recorded.losses, *masked)) if masked else recorded
 
     def _tell(self, structure: Structure, recorded: RecordedRun) -> None:
         placed = structure.spans
@@ -202,10 +207,10 @@ class _Landing:
                 None,
             )
             if stored is None:
-                recorded = run_of_parts(parts)
+                recorded = self._with_masked(run_of_parts(parts))
                 self._write(recorded)
             elif is_incomplete(stored):
-                recorded = with_parts(stored, parts)
+                recorded = self._with_masked(with_parts(stored, parts))
                 self._again.append(recorded)
                 self.landed.completed_runs += 1
             else:

@@ -5,14 +5,23 @@ import json
 import threading
 
 import pytest
+from click.testing import CliRunner
 from google.protobuf import json_format
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from otel_agent_replay_collector.options import CollectorOptions
 from otel_agent_replay_collector.sealing import RequestSealer, seal_requests, sealer_lock
 
+from otel_agent_replay.cli.main import main
+from otel_agent_replay.export.otlp_files import write_spans
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.views import connect
-from tests.support.canaries import found_in_folder
+from otel_agent_replay.model import Kind, LossReason, digest_of
+from otel_agent_replay.otlp.parts import messages_of
+from otel_agent_replay.otlp.spans import resource_spans_of
+from tests.support.canaries import found_in, found_in_folder
+from tests.support.forged_records import RUN_ID, forged_spans
+from tests.support.forged_records import SECRETS as FORGED
 from tests.support.receiving import (
     CollectorProcess,
     call,
@@ -312,3 +321,47 @@ def test_no_secret_is_in_any_file_that_is_written(tmp_path, how):
     assert found_in_folder(tmp_path, SECRETS) == {}
     sealer(tmp_path).seal(all_of_them=True)
     assert found_in_folder(tmp_path, SECRETS) == {}
+
+
+@pytest.mark.parametrize("how", ["record", "pieces"])
+def test_no_secret_comes_in_by_a_name_of_ours(tmp_path, how):
+    """Who uses our recorder's attributes and masks nothing is masked; the run is whole, and its digests hold.
+
+    In pieces of a span, while they wait to be joined, a secret is known by its shape alone, not by a field's name; and
+    a mask may hide where fields end, so that the span is kept without its record.
+    """
+    told_by_name = {"password", "variable"} if how == "pieces" else set()
+    request = TracesData()
+    if how == "record":
+        for span in forged_spans():
+            request.resource_spans.append(resource_spans_of(span))
+        sent = [request]
+    else:
+        sent = list(messages_of(forged_spans(padding="x" * 4_000), 8192))
+        assert len(sent) > 3
+    assert any(found_in(one.SerializeToString(), FORGED) for one in sent), "secrets were planted"
+    with receiver(tmp_path) as made:
+        for one in sent:
+            assert post(made.http.bound.port, one.SerializeToString())[0] == 200
+    known = {name: secret for name, secret in FORGED.items() if name not in told_by_name}
+    assert found_in_folder(tmp_path, known) == {}
+    sealer(tmp_path).seal(all_of_them=True)
+    assert found_in_folder(tmp_path, FORGED) == {}
+    assert len(span_ids(tmp_path)) >= 2
+    if how == "pieces":
+        return
+    run = Lake(tmp_path).load(RUN_ID)
+    (call_node,) = (node for node in run.nodes if node.kind is Kind.HTTP)
+    for payload in (call_node.call.request, call_node.outcome.result):
+        assert digest_of(run.payload(payload.digest)) == payload.digest
+    assert b"[masked]" in run.payload(call_node.call.request.digest)
+    assert not call_node.outcome.exact
+
+
+def test_no_secret_is_imported_by_a_name_of_ours(tmp_path):
+    """The same of a file that `agent-replay import` takes; the run says that something was masked."""
+    write_spans(forged_spans(), tmp_path / "traces.jsonl")
+    done = CliRunner().invoke(main, ["import", "--lake", str(tmp_path / "lake"), str(tmp_path / "traces.jsonl")])
+    assert done.exit_code == 0, done.output
+    assert found_in_folder(tmp_path / "lake", FORGED) == {}
+    assert LossReason.REDACTED in {loss.reason for loss in Lake(tmp_path / "lake").load(RUN_ID).losses}

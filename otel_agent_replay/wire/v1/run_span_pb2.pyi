@@ -223,12 +223,15 @@ class SpanPart(google.protobuf.message.Message):
     NUMBER_FIELD_NUMBER: builtins.int
     COUNT_FIELD_NUMBER: builtins.int
     DATA_FIELD_NUMBER: builtins.int
+    MASKED_FIELD_NUMBER: builtins.int
     digest: builtins.bytes
     """of the whole message"""
     number: builtins.int
     """from 0"""
     count: builtins.int
     data: builtins.bytes
+    masked: builtins.bool
+    """a receiver masked something in it: the whole has another digest, and is as long"""
     def __init__(
         self,
         *,
@@ -236,7 +239,8 @@ class SpanPart(google.protobuf.message.Message):
         number: builtins.int = ...,
         count: builtins.int = ...,
         data: builtins.bytes = ...,
+        masked: builtins.bool = ...,
     ) -> None: ...
-    def ClearField(self, field_name: typing.Literal["count", b"count", "data", b"data", "digest", b"digest", "number", b"number"]) -> None: ...
+    def ClearField(self, field_name: typing.Literal["count", b"count", "data", b"data", "digest", b"digest", "masked", b"masked", "number", b"number"]) -> None: ...
 
 global___SpanPart = SpanPart

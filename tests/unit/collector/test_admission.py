@@ -7,6 +7,7 @@ import zlib
 import pytest
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 from otel_agent_replay_collector import fast_zlib
 from otel_agent_replay_collector.access import Tokens
 from otel_agent_replay_collector.admission import Admission
@@ -14,7 +15,11 @@ from otel_agent_replay_collector.refusal import Refused
 from otel_agent_replay_collector.request_file import LOGS, TRACES
 from otel_agent_replay_collector.scanner import HyperscanScanner, Re2Scanner
 
+from otel_agent_replay.otlp.runs import spans_of_run
+from otel_agent_replay.otlp.spans import resource_spans_of
+from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.payload.rules import rules_from
+from tests.support.lake_runs import RunMaker
 from tests.support.receiving import request_of, spans_of_request
 
 MOST = 1 << 20
@@ -71,12 +76,33 @@ def test_a_secret_that_one_span_gives_away_is_masked_in_all(admission):
 
 
 def test_what_our_own_recorder_sent_stays_byte_for_byte(admission):
-    """Its digests were made after masking, and must still fit."""
-    request = request_of(1)
-    record = b'{"api_key": "[masked]***"} ' + KEY.encode()
-    spans_of_request(request)[0].attributes.add(key="agent_replay.record").value.bytes_value = record
-    _, found = kept(admission, request.SerializeToString())
-    assert spans_of_request(found)[0].attributes[-1].value.bytes_value == record
+    """Its digests were made after masking, and must still fit: masking again changes nothing."""
+    recorder = Redaction.default()
+    run = RunMaker()
+    body = recorder.body(
+        b'{"api_key": "hunter2hunter2", "messages": [{"content": "' + KEY.encode() + b'"}]}', "application/json"
+    )
+    run.model([{"role": "user", "content": body.decode()}], body)
+    sent = list(spans_of_run(run.run()))
+    request = TracesData()
+    for span in sent:
+        request.resource_spans.append(resource_spans_of(span))
+    data = request.SerializeToString()
+    assert admission.at_once(memoryview(data), TRACES) is None, "it is looked into"
+    admitted = admission.thorough(data, TRACES, is_json=False, gzipped=False)
+    assert (admitted.data, admitted.masked) == (None, False)
+
+
+def test_rules_of_a_receiver_do_not_reach_what_our_own_recorder_sent():
+    """A replay masks by the rules of its recording; by others its requests would not match."""
+    admission = Admission(most=MOST, rules=rules_from([{"action": "mask", "preset": "email"}]))
+    run = RunMaker()
+    run.model([{"role": "user", "content": "ann@example.org"}], b'{"choices": []}')
+    request = TracesData()
+    for span in spans_of_run(run.run()):
+        request.resource_spans.append(resource_spans_of(span))
+    admitted = admission.thorough(request.SerializeToString(), TRACES, is_json=False, gzipped=False)
+    assert admitted.data is None or b"ann@example.org" in admitted.data
 
 
 def test_rules_of_the_users_apply_too():
