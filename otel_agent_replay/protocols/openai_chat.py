@@ -30,7 +30,7 @@ def _facts_of_answer(_: Protocol, body: bytes, media_type: str, status: int) -> 
     if is_stream(body, media_type):
         return _stream_facts(body, status)
     value, error_type = object_or_error(body, status)
-    return _chunk_facts(value, [value], status) if error_type is None else {semconv.ERROR_TYPE: error_type}
+    return _chunk_facts([value], status) if error_type is None else {semconv.ERROR_TYPE: error_type}
 
 
 def _request_facts(outer: dict[str, Any]) -> Facts:
@@ -53,7 +53,7 @@ def _request_facts(outer: dict[str, Any]) -> Facts:
 def _stream_facts(body: bytes, status: int) -> Facts:
     for markers in (_MARKERS, EVERYTHING):
         seen = scan(body, markers)
-        found = _chunk_facts(seen.first, seen.marked, status)
+        found = _chunk_facts([seen.first, *seen.marked], status)
         if semconv.RESPONSE_FINISH_REASONS in found:
             return found
     if not seen.done:
@@ -61,11 +61,11 @@ def _stream_facts(body: bytes, status: int) -> Facts:
     return found
 
 
-def _chunk_facts(first: dict[str, Any], chunks: list[dict[str, Any]], status: int) -> Facts:
+def _chunk_facts(chunks: list[dict[str, Any]], status: int) -> Facts:
     usage = error = None
     reasons: dict[int, str] = {}
     named: dict[str, str] = {}
-    for chunk in (first, *chunks):
+    for chunk in chunks:
         usage = usage_in(chunk) or usage
         if chunk.get("error"):
             error = error or error_of(chunk["error"], status)
