@@ -14,7 +14,9 @@ import asyncio
 import concurrent.futures
 import itertools
 import math
+import os
 import queue
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -22,6 +24,45 @@ _create_task = asyncio.BaseEventLoop.create_task
 
 
 _done = itertools.count(1)
+
+
+class _Ending:
+    """Held by the thread whose task is done, from its place in the run's order on until its future says so.
+
+    Else a thread that is stopped between the two would be done, for whoever looks, after one that ended later.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._own = threading.local()
+
+    def begin(self) -> None:
+        """Wait until no other task is just ending; a second at most."""
+        self._own.held = self._lock.acquire(timeout=_LONGEST_END_S)
+
+    def over(self) -> None:
+        """The running thread's future is done, if it was one."""
+        if getattr(self._own, "held", False):
+            self._own.held = False
+            self._lock.release()
+
+
+_LONGEST_END_S = 1.0
+_ending = _Ending()
+
+
+def begin_ending() -> None:
+    """The running thread's pool task is done; its numbered future will say so next."""
+    _ending.begin()
+
+
+def _in_forked_child() -> None:
+    global _ending
+    _ending = _Ending()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def _number(label: str) -> int:
@@ -70,6 +111,10 @@ class NumberedFuture(concurrent.futures.Future[Any]):
         self._agent_replay_done = next(_done)
         super().set_exception(exception)
 
+    def _invoke_callbacks(self) -> None:
+        _ending.over()  # before anybody's code runs
+        super()._invoke_callbacks()  # type: ignore[misc]
+
 
 class NumberedAsyncFuture(asyncio.Future[Any]):
     """The same as an event loop sees it (`run_in_executor`)."""
@@ -97,11 +142,13 @@ def task(loop: asyncio.BaseEventLoop, coro: Any, label: str, options: dict[str, 
     return made
 
 
-def number_future(future: concurrent.futures.Future[Any], label: str) -> None:
-    """Number what a pool's `submit` has just given, unless it is of a class of its own."""
-    if type(future) is concurrent.futures.Future:
-        vars(future)["_agent_replay_number"] = _number(label)
-        future.__class__ = NumberedFuture
+def number_future(future: concurrent.futures.Future[Any], label: str) -> bool:
+    """Number what a pool's `submit` has just given; False where it is of a class of its own."""
+    if type(future) is not concurrent.futures.Future:
+        return False
+    vars(future)["_agent_replay_number"] = _number(label)
+    future.__class__ = NumberedFuture
+    return True
 
 
 def numbered_like(future: Any, loop: asyncio.AbstractEventLoop | None) -> asyncio.Future[Any] | None:

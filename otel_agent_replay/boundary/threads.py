@@ -23,7 +23,7 @@ from otel_agent_replay.boundary.callers import starts_for_application
 from otel_agent_replay.boundary.crossing import Place, current, handing_over, label_of, new_strand, within_strand
 from otel_agent_replay.boundary.hooks import Hooks, looks_like
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.boundary.set_order import InOrder, completed, number_future, numbered_like, task
+from otel_agent_replay.boundary.set_order import InOrder, begin_ending, completed, number_future, numbered_like, task
 from otel_agent_replay.model import CoverageEntry
 
 _getframe = sys._getframe
@@ -35,6 +35,8 @@ _as_completed = asyncio.as_completed
 _futures_as_completed = concurrent.futures.as_completed
 
 hooks = Hooks()
+
+_LONGEST_HANDOVER_S = 1.0  # between a pool's taking a task and our numbering it, in a thread that may be starved
 
 _pause: Callable[[], None] | None = None
 
@@ -92,9 +94,33 @@ class _Carried:
                 try:
                     return self._function(*args, **kwargs)
                 finally:
+                    self._ends(session)
                     session.thread_ends(place)
         finally:
             current.reset(token)
+
+    def _ends(self, session: Session) -> None:
+        """Prepare for the end of the function in the run's order."""
+
+
+class _InPool(_Carried):
+    """The same for a pool's task: it ends once its future is known, and in one with what that says."""
+
+    __slots__ = ("_handed_over", "_numbered")
+
+    def __init__(self, function: Callable[..., Any], here: tuple[Session, Place]) -> None:
+        super().__init__(function, here)
+        self._handed_over = threading.Event()
+        self._numbered = False
+
+    def handed_over(self, future: Future[Any]) -> None:
+        """Take the future that the pool gave for it; the task may have run by now."""
+        self._numbered = number_future(future, self.label)
+        self._handed_over.set()
+
+    def _ends(self, session: Session) -> None:
+        if self._handed_over.wait(_LONGEST_HANDOVER_S) and self._numbered and session.reads_live:
+            begin_ending()
 
 
 def _carrying() -> tuple[Session, Place] | None:
@@ -134,10 +160,10 @@ def _begin(thread: threading.Thread) -> None:
 def submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
     """Submit the function; it runs under the session when the application submits it."""
     here = _carrying() if _session.live_sessions else None
-    carried = fn if here is None else _Carried(fn, here)
+    carried = fn if here is None else _InPool(fn, here)
     future = _submit(self, carried, *args, **kwargs)
-    if isinstance(carried, _Carried):
-        number_future(future, carried.label)
+    if isinstance(carried, _InPool):
+        carried.handed_over(future)
     if _pause is not None:
         _pause()
     return future

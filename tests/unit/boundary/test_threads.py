@@ -7,7 +7,7 @@ import contextvars
 import multiprocessing
 import threading
 import time
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from concurrent.futures import TimeoutError as FuturesTimeoutError
 
 import pytest
@@ -338,3 +338,44 @@ def test_futures_that_were_done_before_anybody_asked_come_in_the_order_in_which_
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "as_completed", threads.futures_as_completed)
         stage.record(agent)
+
+
+def test_a_task_that_is_done_first_is_seen_first(stage, monkeypatch):
+    """A thread that is held up between its place in the run's order and its future's result holds the next one up."""
+    ends, first_in = [], threading.Event()
+
+    def slow_end(_session, _place):
+        ends.append(strand_label())
+        if len(ends) == 1:
+            first_in.set()
+            time.sleep(0.05)  # what a busy machine does to a thread
+
+    monkeypatch.setattr(session_module.Session, "thread_ends", slow_end)
+    seen = []
+
+    def agent():
+        with ThreadPoolExecutor(2) as pool:
+            first = pool.submit(int)
+            first.add_done_callback(lambda _: seen.append("1"))
+            second = pool.submit(first_in.wait, 10)
+            second.add_done_callback(lambda _: seen.append("2"))
+
+    stage.record(agent)
+    assert seen == ends == ["1", "2"]
+
+
+def test_a_pool_with_futures_of_its_own_is_not_held_up(stage, monkeypatch):
+    """Where a pool gives futures of another class, its tasks end as ever."""
+
+    class Own(Future):
+        pass
+
+    monkeypatch.setattr("concurrent.futures.thread._base.Future", Own)
+
+    def agent():
+        with ThreadPoolExecutor(2) as pool:
+            began = time.perf_counter()
+            assert [future.result() for future in [pool.submit(int) for _ in range(8)]] == [0] * 8
+            return time.perf_counter() - began
+
+    assert stage.record(agent) < 0.9
