@@ -104,7 +104,7 @@ def _looked_up(strand: str) -> list[str]:
     return [_ITSELF, _ITSELF + strand, _BELOW + strand, *(_ITSELF + one for one in _above(strand))]
 
 
-def _apart(first: str, second: str) -> bool:
+def are_apart(first: str, second: str) -> bool:
     """Whether two threads of control are known, and neither started the other."""
     if not first or not second:
         return False
@@ -118,7 +118,7 @@ def _is_parallel(tree: Tree, time: Timeline, siblings: Sequence[int]) -> bool:
     for index in sorted(siblings, key=time.begin):
         begun, strand = time.begin(index), _strand(tree, index)
         running = {one: until for one, until in running.items() if until > begun}
-        if any(_apart(strand, one) for one in running):
+        if any(are_apart(strand, one) for one in running):
             return True
         running[strand] = max(time.end(index), running.get(strand, begun))
     return False

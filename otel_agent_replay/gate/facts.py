@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from otel_agent_replay import semconv
+from otel_agent_replay.compare.concurrency import are_apart
 from otel_agent_replay.compare.substance import RunSubstance
 from otel_agent_replay.model import (
     AnswerSource,
@@ -53,7 +54,7 @@ class Made:
 
     `arguments` and `result` are JSON (of HTTP the bodies), or UNREAD. `outcome` is ok, error, cancelled or pending.
     `effect` tells that it changes the world; `happened` whether that came about (None: in doubt, it failed on the way);
-    `again` that its answer came from an earlier go at the same run.
+    `again` that its answer came from an earlier go at the same run. `strand` labels the thread of control.
     """
 
     kind: str
@@ -70,6 +71,7 @@ class Made:
     happened: bool | None = True
     again: bool = False
     key: str = ""
+    strand: str = ""
 
     @property
     def label(self) -> str:
@@ -108,6 +110,15 @@ class RunFacts:
         acting = [made for made in self.calls if made.effect]
         within = tuple(f"{made.path}/" for made in acting)
         return [made for made in acting if not made.path.startswith(within)]
+
+    def leads(self, one: Made, other: Made) -> bool:
+        """Whether `one` was over before `other` began by the code's doing and not by luck, as in a race of threads.
+
+        One thread of control waited for both, or a third call lies between that has to do with either.
+        """
+        if not _is_over(one, other):
+            return False
+        return _waits(one, other) or any(_waits(one, made) and _waits(made, other) for made in self.calls)
 
     @property
     def checkpoints(self) -> list[Made]:
@@ -203,6 +214,7 @@ class _Reader:
             happened=_happened(node),
             again=node.source is AnswerSource.LEDGER or (self._resumed and node.source is AnswerSource.TAPE),
             key="" if node.call is None else node.call.idempotency_key,
+            strand=node.strand,
         )
 
     def _asked(self, made: Made) -> Iterator[Made]:
@@ -218,6 +230,14 @@ class _Reader:
         for call in answer.get("tool_calls") or ():
             name, arguments = str(call.get("name", "")), settled(call.get("arguments"))
             yield Made(ASKS, name, made.step, made.path, made.sequence, made.end_sequence, arguments, MISSING, "ok")
+
+
+def _is_over(one: Made, other: Made) -> bool:
+    return bool(one.end_sequence) and one.end_sequence <= other.sequence
+
+
+def _waits(one: Made, other: Made) -> bool:
+    return _is_over(one, other) and not are_apart(one.strand, other.strand)
 
 
 def settled(tree: Any) -> Any:

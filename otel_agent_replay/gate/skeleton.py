@@ -173,12 +173,12 @@ def _is_plain(value: Any) -> bool:
 
 
 def _order(facts: RunFacts) -> list[dict[str, Any]]:
-    """Return the first call of each name, as far as each began after the one before it had ended."""
+    """Return the first call of each name, as far as the code waits for each before it makes the next."""
     found: list[Made] = []
     for made in facts.calls:
         if made.kind not in _TOLD or any(made.label == one.label for one in found):
             continue
-        if not found or (found[-1].end_sequence and found[-1].end_sequence <= made.sequence):
+        if not found or facts.leads(found[-1], made):
             found.append(made)
     return [named(made) for made in found]
 

@@ -101,11 +101,19 @@ def _only(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
 
 
 def _orders(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
-    """Yield pairs that lie in this order in every good run: those that end in what changes the world come first."""
+    """Yield pairs that every good run's code keeps in this order: those that end in what changes the world first."""
     labels = [{made.label: made for made in reversed(_told(facts))} for facts in good]
     shared = [made for label, made in labels[0].items() if all(label in one for one in labels)] if labels else []
     shared.sort(key=lambda made: (not made.effect, made.sequence))
-    pairs = [(one, other) for other in shared for one in shared if one.sequence < other.sequence]
+    pairs = [
+        (one, other)
+        for other in shared
+        for one in shared
+        if all(
+            facts.leads(by_label[one.label], by_label[other.label])
+            for facts, by_label in zip(good, labels, strict=True)
+        )
+    ]
     for one, other in pairs[:_MOST_PAIRS]:
         yield {"expect": {"order": [named(one), named(other)]}}
 
