@@ -5,7 +5,8 @@ timed is the sealer: requests read and decoded, spans grouped to traces, looked 
 the time of the processor, all threads together: so a busy machine changes little, and "a core" is what it says.
 
 Floor, in turn with it: the same requests decoded by protobuf, and the very rows that the sealer made, ready as Arrow
-tables, written by the same Parquet writer.
+tables, written by the same Parquet writer. Peer, in turn too: the same sealer as it is without the extra `collector`, which
+makes an object of each span, as it does of spans that are not plain.
 
 The runs of `lake_corpus.py` (model calls, tools, their payloads) are written beside, from memory; their floor is the
 writing of their rows and payloads, ready as Arrow tables.
@@ -22,6 +23,7 @@ import time
 from collections.abc import Callable, Sequence
 from itertools import islice
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -30,6 +32,7 @@ import pyarrow.parquet as pq
 from lake_corpus import SPANS_OF_A_RUN, recorded_runs
 from measure import Figure, report, spread
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from otel_agent_replay_collector import sealing
 from otel_agent_replay_collector.buffers import BufferPool
 from otel_agent_replay_collector.request_file import TRACES
 from otel_agent_replay_collector.request_log import Accepted, RequestLog
@@ -110,25 +113,36 @@ def decoded(bodies: Sequence[bytes]) -> None:
         ExportTraceServiceRequest.FromString(body)
 
 
+def sealing_of(lake: Path, bodies: Sequence[bytes], spans: int) -> float:
+    """Return the seconds of processors that sealing takes of requests, which a receiver has taken before."""
+    received(lake, bodies)
+    sealed = []
+    seconds = cpu(lambda: sealed.append(seal_requests(lake, all_of_them=True)))
+    if sealed[0].spans != spans or sealed[0].anomalies:
+        raise AssertionError(f"not all {spans} spans were sealed as they are: {sealed[0]}")
+    return seconds
+
+
 def plain_figures(folder: Path, spans: int, rounds: int) -> list[Figure]:
     """Measure the sealer on plain spans, and its floor."""
     bodies = list(requests(spans))
-    rates, ratios = [], []
+    rates, ratios, gains = [], [], []
     for number in range(rounds + 1):
-        lake = folder / f"plain-{number}"
-        received(lake, bodies)
-        sealed = []
-        seconds = cpu(lambda lake=lake, sealed=sealed: sealed.append(seal_requests(lake, all_of_them=True)))
-        if sealed[0].spans != spans or sealed[0].anomalies:
-            raise AssertionError(f"not all {spans} spans were sealed as they are: {sealed[0]}")
+        lake, other = folder / f"plain-{number}", folder / f"objects-{number}"
+        seconds = sealing_of(lake, bodies, spans)
+        with mock.patch.object(sealing, "plain_lander", return_value=None):
+            as_objects = sealing_of(other, bodies, spans)
         files = tables_of(lake, SPANS, schema.SPANS)
         floor = cpu(lambda files=files: (decoded(bodies), written(folder / "floor", files, schema.SPANS)))
         if number:  # the first one warms up
             rates.append(spans / seconds)
             ratios.append(seconds / floor)
+            gains.append(as_objects / seconds)
         shutil.rmtree(lake)
+        shutil.rmtree(other)
     middle, low, high = spread(rates)
     times, least, most = spread(ratios)
+    gain, lowest, highest = spread(gains)
     detail = f"({spans:,} spans of {sum(map(len, bodies)) / spans:.0f} bytes; {1e6 / middle:.1f} us a span)"
     return [
         Figure("plain spans sealed a second of one processor", middle, WANTED, "/s", False, low, high, detail),
@@ -140,6 +154,7 @@ def plain_figures(folder: Path, spans: int, rounds: int) -> list[Figure]:
             low=least,
             high=most,
         ),
+        Figure("the same spans as objects, against as columns", gain, 2, "x", False, lowest, highest),
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -14,16 +15,19 @@ from otel_agent_replay.imports.trace_structure import SECOND_ROOT, orphan_told, 
 from otel_agent_replay.model import AnomalyCode, Loss, LossReason
 
 
-def losses_of(spans: PlainSpans, order: TraceOrder, runs: Sequence[PlainRun], run: Any) -> list[list[Loss]]:
-    """Return the losses of each of the runs; `run` says of each span which of them it belongs to, -1: to none."""
-    found: list[list[Loss]] = [[] for _ in runs]
+def losses_of(spans: PlainSpans, order: TraceOrder, runs: Sequence[PlainRun], run: Any) -> dict[int, list[Loss]]:
+    """Return the losses of those of the runs that have any, by the number of the run.
+
+    `run` says of each span which of them it belongs to, -1: to none.
+    """
+    found: dict[int, list[Loss]] = defaultdict(list)
     kept = run >= 0
     for place, code, detail in _told(spans, order, kept):
         number = int(run[place])
         of = runs[number]
         span_id = spans.columns.fields["span_id"][place].as_py()
         found[number].append(Loss(LossReason.DAMAGED, code.value, 1, detail, of.run_id, span_id, of.started_ns))
-    for losses in found:
+    for losses in found.values():
         losses.sort(key=lambda loss: (loss.span_id, loss.what, loss.detail))
     return found
 

@@ -6,19 +6,20 @@ Whoever has attributes (a span, an event, a link) is their owner here; an elemen
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue
+from opentelemetry.proto.common.v1.common_pb2 import ArrayValue, KeyValueList
 
 from otel_agent_replay.imports.plain.request_columns import fields_of, lengths_of
 from otel_agent_replay.lake.arrays import array_of, struct_array
-from otel_agent_replay.lake.attributes import StoredValue, store_value, store_values
+from otel_agent_replay.lake.attributes import store_value, store_values
 from otel_agent_replay.lake.promoted import COLUMN_OF
 from otel_agent_replay.lake.schema import VALUE
 from otel_agent_replay.model import AttributeValue
-from otel_agent_replay.otlp.values import value_from_otlp
+from otel_agent_replay.otlp.values import attributes_from_otlp, value_from_otlp
 
 _FIELD_OF = {
     "text": "string_value",
@@ -28,8 +29,18 @@ _FIELD_OF = {
     "data": "bytes_value",
 }
 _KIND_OF = {str: "text", int: "integer", float: "number"}
-_NESTED = {"array_value": 0x2A, "kvlist_value": 0x32}
-"""Fields left as bytes, and the tag that makes an AnyValue of such bytes."""
+
+
+def _list(data: bytes) -> AttributeValue:
+    return tuple([value_from_otlp(item) for item in ArrayValue.FromString(data).values])
+
+
+def _mapping(data: bytes) -> AttributeValue:
+    return attributes_from_otlp(KeyValueList.FromString(data).values)
+
+
+_NESTED = {"array_value": _list, "kvlist_value": _mapping}
+"""Fields left as bytes, and what decodes them. Raises DecodeError."""
 
 
 class AttributeColumns:
@@ -161,7 +172,7 @@ class AttributeColumns:
         mask = elsewhere[elements]
         at = np.where(mask, -1, elements)
         fields = {name: self._values[said] for name, said in _FIELD_OF.items() if said in self._said}
-        fields |= self._nested()
+        fields |= self._nested
         if more:
             fields = _with(fields, self._count, store_values(list(more.values())))
         found = {name: taken(values, at) for name, values in fields.items()}
@@ -169,18 +180,18 @@ class AttributeColumns:
             found or {"text": pa.nulls(len(at), pa.string())}, VALUE, pa.array(mask) if mask.any() else None
         )
 
+    @cached_property
     def _nested(self) -> dict[str, Any]:
-        """Return the fields for lists and mappings; what says the same is decoded once."""
-        stored: dict[str, Any] = {}
-        for said, tag in _NESTED.items():
+        """The fields for lists and mappings; what says the same is decoded once."""
+        stored: dict[str, dict[int, Any]] = {}
+        for said, decode in _NESTED.items():
             if said not in self._said:
                 continue
-            known: dict[bytes, StoredValue] = {}
-            for place in np.flatnonzero(self._said[said]).tolist():
-                data = self._values[said][place].as_py()
-                if data not in known:
-                    known[data] = _stored(tag, data)
-                ((name, value),) = known[data].items()
+            places = np.flatnonzero(self._said[said])
+            encoded = self._values[said].take(pa.array(places)).dictionary_encode()
+            known = [store_value(decode(data)) for data in encoded.dictionary.to_pylist()]
+            for place, which in zip(places.tolist(), encoded.indices.to_pylist(), strict=True):
+                ((name, value),) = known[which].items()
                 stored.setdefault(name, {})[place] = value
         return {name: self._sparse(values, VALUE.field(name).type) for name, values in stored.items()}
 
@@ -194,16 +205,6 @@ def _columns_of(names: list[str]) -> dict[str, tuple[str, str]]:
     """Return which of the names have a column of their own: column, and the field of the values that go there."""
     found = {name: COLUMN_OF[name] for name in names if name in COLUMN_OF}
     return {name: (column, _KIND_OF[kind]) for name, (column, kind) in found.items() if kind in _KIND_OF}
-
-
-def _stored(tag: int, data: bytes) -> StoredValue:
-    """Return what the lake has of a list or a mapping. Raises DecodeError."""
-    size, length = len(data), bytearray()
-    while size > 0x7F:
-        length.append(size & 0x7F | 0x80)
-        size >>= 7
-    length.append(size)
-    return store_value(value_from_otlp(AnyValue.FromString(bytes([tag, *length]) + data)))
 
 
 def _with(fields: Mapping[str, Any], count: int, more: Any) -> dict[str, Any]:

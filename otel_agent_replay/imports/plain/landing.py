@@ -7,7 +7,6 @@ else is left to `imports.landing`; what lands is the same in the lake either way
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -113,10 +112,10 @@ class PlainLander:
             file = RowFile(Partition.of_ms(starts[0]), identities, min(starts), max(starts))
             count = sum(run.span_count for run in members)
             groups = _groups(ordered[done : done + count], root)
-            lost = list(chain.from_iterable(losses[first : first + len(members)]))
+            lost = [loss for number in range(first, first + len(members)) for loss in losses.get(number, ())]
             write_rows(self._lake, file, map(rows.table, groups), losses=lost, segments=segments)
             done, first = done + count, first + len(members)
-        return sum(map(len, losses))
+        return sum(map(len, losses.values()))
 
 
 def _runs(spans: PlainSpans, order: TraceOrder, traces: Sequence[int], counts: Any) -> Iterator[PlainRun]:

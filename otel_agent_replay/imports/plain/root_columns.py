@@ -7,14 +7,13 @@ alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from otel_agent_replay.imports.foreign_trace import run_of_spans
 from otel_agent_replay.lake.arrays import array_of, struct_array
-from otel_agent_replay.lake.exchange_column import store_exchange
+from otel_agent_replay.lake.exchange_column import StoredExchange, store_exchange
 from otel_agent_replay.lake.manifest import manifest_of
 from otel_agent_replay.lake.node_columns import store_node_columns
 from otel_agent_replay.lake.path_column import store_path
@@ -33,8 +32,7 @@ from otel_agent_replay.model import (
 from otel_agent_replay.wire.text import text_to_wire
 
 
-@dataclass(frozen=True, slots=True)
-class PlainRun:
+class PlainRun(NamedTuple):
     """A run without a step: a trace that is no agent's. `trace` numbers it among those that came with it.
 
     `agent` is the name of its root, `sequence` and `end_sequence` number its begin and end. `failure` tells of its
@@ -54,18 +52,27 @@ class PlainRun:
     failure: Failure | None = None
 
     @property
-    def status(self) -> RunStatus:
-        """How it ended."""
+    def status(self) -> str:
+        """How it ended, as a word of `RunStatus`."""
         if self.failure is not None:
-            return RunStatus.ERROR
-        return RunStatus.OK if self.ended_ns else RunStatus.PENDING
+            return _ERROR
+        return _OK if self.ended_ns else _PENDING
 
 
+_OK, _ERROR, _PENDING = RunStatus.OK.value, RunStatus.ERROR.value, RunStatus.PENDING.value
 _OUTCOMES = {
-    RunStatus.OK: OutcomeStatus.OK,
-    RunStatus.ERROR: OutcomeStatus.ERROR,
-    RunStatus.PENDING: OutcomeStatus.PENDING,
+    _OK: OutcomeStatus.OK.value,
+    _ERROR: OutcomeStatus.ERROR.value,
+    _PENDING: OutcomeStatus.PENDING.value,
 }
+
+
+def _exchange(failure: Failure | None) -> StoredExchange:
+    status = OutcomeStatus.OK if failure is None else OutcomeStatus.ERROR
+    return store_exchange(None, Outcome(status, failure=failure))
+
+
+_NO_EXCHANGE = _exchange(None)
 
 
 class RootPattern:
@@ -83,36 +90,29 @@ class RootPattern:
 
     def columns(self, runs: Sequence[PlainRun]) -> dict[str, Any]:
         """Return the columns of the roots of runs that only roots have."""
-        count = len(runs)
-        paths = [(f"{Kind.RUN}:{run.agent}#0",) for run in runs]
+        stored_path = {agent: store_path((f"{Kind.RUN}:{agent}#0",)) for agent in {run.agent for run in runs}}
+        paths = [stored_path[run.agent] for run in runs]
         outcomes = [_OUTCOMES[run.status] for run in runs]
-        exchanges = [store_exchange(None, Outcome(_OUTCOMES[run.status], failure=run.failure)) for run in runs]
-        stored_paths = list(map(store_path, paths))
-        digests = [
-            self._digests(run, path, str(outcome), exchange.digest)
-            for run, path, outcome, exchange in zip(runs, stored_paths, outcomes, exchanges, strict=True)
-        ]
+        exchanges = [_exchange(run.failure) if run.failure else _NO_EXCHANGE for run in runs]
+        digests = list(map(self._digests, runs, paths, outcomes, exchanges))
         told: dict[str, Sequence[Any]] = {
             "node_name": [run.agent or None for run in runs],
-            "path": stored_paths,
+            "path": paths,
             "sequence": [run.sequence for run in runs],
             "end_sequence": [run.end_sequence or None for run in runs],
-            "outcome": list(map(str, outcomes)),
+            "outcome": outcomes,
             "exchange": [exchange.column for exchange in exchanges],
             "entry_check": [check for _, check in digests],
         }
-        columns = {
-            name: repeated(value, SPANS.field(name).type, count)
-            for name, value in self._node.items()
-            if name not in told
-        }
+        alike = {name: value for name, value in self._node.items() if name not in told}
+        columns = {name: repeated(value, SPANS.field(name).type, len(runs)) for name, value in alike.items()}
         columns |= {name: pa.array(values, SPANS.field(name).type) for name, values in told.items()}
         columns["run"] = self._runs(runs, [digest for digest, _ in digests])
         return columns
 
     def _runs(self, runs: Sequence[PlainRun], digests: Sequence[bytes]) -> Any:
         told: dict[str, Sequence[Any]] = {
-            "status": [str(run.status) for run in runs],
+            "status": [run.status for run in runs],
             "started_ns": [run.started_ns for run in runs],
             "ended_ns": [run.ended_ns or None for run in runs],
             "service": [run.service or None for run in runs],
@@ -120,17 +120,16 @@ class RootPattern:
             "manifest_digest": digests,
         }
         fields = {name: repeated(value, RUN.field(name).type, len(runs)) for name, value in self._facts.items()}
-        return struct_array(
-            fields | {name: array_of(values, RUN.field(name).type) for name, values in told.items()}, RUN
-        )
+        fields |= {name: array_of(values, RUN.field(name).type) for name, values in told.items()}
+        return struct_array(fields, RUN)
 
-    def _digests(self, run: PlainRun, path: str, outcome: str, exchange: bytes) -> tuple[bytes, bytes]:
+    def _digests(self, run: PlainRun, path: str, outcome: str, exchange: StoredExchange) -> tuple[bytes, bytes]:
         """Return the digest of a run's manifest, and the check of its only entry."""
         manifest, entry = self._manifest, self._manifest.entries[0]
-        manifest.run_id, manifest.agent, manifest.status = run.run_id, text_to_wire(run.agent), str(run.status)
+        manifest.run_id, manifest.agent, manifest.status = run.run_id, text_to_wire(run.agent), run.status
         entry.path, entry.status = path, outcome
         entry.sequence, entry.end_sequence = run.sequence, run.end_sequence
-        entry.exchange_digest = exchange
+        entry.exchange_digest = exchange.digest
         check = digest_of(entry.SerializeToString(deterministic=True))[:4]
         return digest_of(manifest.SerializeToString(deterministic=True)), check
 
