@@ -8,6 +8,9 @@ What is compared, in one process, in turn, on the same client class against the 
   It keeps the request's and the response's head, both bodies and the chunk boundaries with their times, as one JSON
   line a call (bodies in base64), and flushes the line. No redaction, no digests, no ids, and nothing before the end:
   a process that dies in a call leaves no trace of it.
+- recorder-tee and span, the floor of a service with tracing, beside the other: the same tee, and around the call a
+  bare OpenTelemetry span with the very attributes that ours has, given in the same two mappings, in a provider of its
+  own without our processor. A service with tracing pays as much for any span that says as much.
 - raw tee, for information: appends the request's bytes and the response's bytes to a file. What it writes cannot be
   told apart again.
 - cassetter and vcrpy, the peers: the same calls in a cassette of their own a block, as their users record (all calls
@@ -35,7 +38,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -46,7 +49,8 @@ import openai
 import vcr
 from measure import Figure, report
 from opentelemetry import trace
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+from opentelemetry.trace import SpanKind
 
 import otel_agent_replay as replay
 
@@ -121,6 +125,50 @@ class RecorderTee(httpx2.BaseTransport):
 
     def close(self):
         self.inner.close()
+
+
+@dataclass
+class SpanFacts(SpanProcessor):
+    """The attributes of the last span that ended, as it was started with them and as they were set later."""
+
+    started: dict[str, object] = field(default_factory=dict)
+    set_later: dict[str, object] = field(default_factory=dict)
+
+    def on_start(self, span, parent_context=None):
+        self.started = dict(span.attributes)
+
+    def on_end(self, span):
+        self.set_later = {name: value for name, value in span.attributes.items() if name not in self.started}
+
+
+class SpanTee(RecorderTee):
+    """The floor with tracing; see the module's docstring."""
+
+    def __init__(self, path: Path, facts: SpanFacts) -> None:
+        super().__init__(path)
+        self.facts = facts
+        self.tracer = TracerProvider().get_tracer("bench")
+
+    def handle_request(self, request):
+        span = self.tracer.start_span("chat m", kind=SpanKind.CLIENT, attributes=self.facts.started)
+        response = super().handle_request(
+            request
+        )  # not made the current one: a model call in a span opens a run of ours
+        response.stream = _SpanStream(response.stream, span, self.facts.set_later)
+        return response
+
+
+class _SpanStream(httpx2.SyncByteStream):
+    def __init__(self, inner, span, facts):
+        self.inner, self.span, self.facts = inner, span, facts
+
+    def __iter__(self):
+        return iter(self.inner)
+
+    def close(self):
+        self.inner.close()
+        self.span.set_attributes(self.facts)
+        self.span.end()
 
 
 class _KeptStream(httpx2.SyncByteStream):
@@ -226,8 +274,26 @@ def in_cassette(use: Callable[[str], object], folder: Path, client: openai.OpenA
     return action
 
 
-def compared(url: str, folder: Path, *, stream: bool, rounds: int = 100) -> dict[str, Timed]:
-    """Return the seconds of each call, by what was measured."""
+def span_facts(url: str, folder: Path, *, stream: bool) -> SpanFacts:
+    """Return the attributes of the span of such a recorded call."""
+    facts, provider = SpanFacts(), TracerProvider()
+    provider.add_span_processor(facts)
+    replay.configure(lake=folder / "facts", seal="off", tracer_provider=provider)
+    found: list[SpanFacts] = []
+
+    def agent() -> None:
+        call(client_over(url, httpx2.HTTPTransport()), stream=stream)
+        found.append(replace(facts))
+
+    replay.agent(agent, name="bench")()
+    replay.shutdown()
+    if len(found[0].started) < 8 or len(found[0].set_later) < 4:
+        raise SystemExit(f"these are not the attributes of a model call's span: {found[0]}")
+    return found[0]
+
+
+def compared(url: str, folder: Path, *, stream: bool, facts: SpanFacts | None, rounds: int = 100) -> dict[str, Timed]:
+    """Return the seconds of each call, by what was measured; with `facts` also those of the floor with tracing."""
     bare = client_over(url, httpx2.HTTPTransport())
     tee, raw = client_over(url, RecorderTee(folder / "tee.jsonl")), client_over(url, RawTee(folder / "tee.bin"))
     subjects = {
@@ -240,6 +306,9 @@ def compared(url: str, folder: Path, *, stream: bool, rounds: int = 100) -> dict
         ),
         "vcrpy": in_cassette(lambda path: vcr.use_cassette(path, record_mode="all"), folder / "vcrpy", bare, stream),
     }
+    if facts is not None:
+        spans = client_over(url, SpanTee(folder / "tee.jsonl", facts))
+        subjects["recorder-tee and span"] = lambda: block(spans, stream)
     names = list(subjects)
     found = {name: Timed() for name in names}
     cpu, wall = _clocks
@@ -278,10 +347,11 @@ def low(values: list[float]) -> float:
     return statistics.quantiles(values, n=20)[0]
 
 
-def figures_of(url: str, folder: Path, label: str) -> list[Figure]:
+def figures_of(url: str, folder: Path, label: str, facts: tuple[SpanFacts | None, SpanFacts | None]) -> list[Figure]:
     figures = []
     for what, stream, most, most_ms in (("plain call", False, 2.0, 0.4), ("28-chunk stream", True, 2.5, 0.5)):
-        found = compared(url, folder, stream=stream)
+        on_span = facts[stream]
+        found = compared(url, folder, stream=stream, facts=on_span)
         cpu, wall = Added(found, wall=False), Added(found, wall=True)
         ours = cpu.calls["recorded"]
         figures.append(
@@ -303,6 +373,19 @@ def figures_of(url: str, folder: Path, label: str) -> list[Figure]:
                 detail=f"({ours:.3f} ms against {floor:.3f} ms; raw tee {cpu.calls['raw tee']:.3f} ms; wall clock {wall.calls['recorded'] / wall.calls['recorder-tee']:.2f} x)",
             )
         )
+        if on_span is not None:
+            floor = cpu.calls["recorder-tee and span"]
+            on_wall = wall.calls["recorded"] / wall.calls["recorder-tee and span"]
+            count = len(on_span.started) + len(on_span.set_later)
+            figures.append(
+                Figure(
+                    f"added time of a recorded {what} against a recorder-tee and a bare span of as many attributes, {label}",
+                    ours / floor,
+                    most,
+                    "x",
+                    detail=f"({ours:.3f} ms against {floor:.3f} ms, {count} attributes; wall clock {on_wall:.2f} x)",
+                )
+            )
         figures += [against(peer, what, label, cpu, wall, stream=stream) for peer in ("cassetter", "vcrpy")]
     return figures
 
@@ -350,8 +433,9 @@ def main() -> int:
     )
     try:
         url = server.stdout.readline().strip() + "/v1"
+        facts = (span_facts(url, folder, stream=False), span_facts(url, folder, stream=True))
         replay.configure(lake=folder / "lake", seal="off")
-        figures = figures_of(url, folder, "no tracing in the service")
+        figures = figures_of(url, folder, "no tracing in the service", (None, None))
         figures.append(
             Figure(
                 "first chunk of a stream comes later by",
@@ -364,7 +448,7 @@ def main() -> int:
         replay.shutdown()
         trace.set_tracer_provider(TracerProvider())
         replay.configure(lake=folder / "lake", seal="off")
-        figures += figures_of(url, folder, "with a tracer provider, our span included")
+        figures += figures_of(url, folder, "with a tracer provider, our span included", facts)
         return report("record_model_call", figures)
     finally:
         server.stdin.close()
