@@ -140,8 +140,8 @@ class ContinuedReport:
         )
 
     def to_json(self) -> str:
-        """Return the report as one JSON object."""
-        return json.dumps({**asdict(self), "exit_code": self.exit_code}, ensure_ascii=False, indent=2)
+        """Return the report as one JSON object in ASCII, so that recorded text can drive no terminal."""
+        return json.dumps({**asdict(self), "exit_code": self.exit_code}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> ContinuedReport:

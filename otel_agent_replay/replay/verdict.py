@@ -137,8 +137,8 @@ class ReplayVerdict:
         return _EXIT_CODES[self.status]
 
     def to_json(self) -> str:
-        """Return the verdict as one JSON object."""
-        return json.dumps({**asdict(self), "exit_code": self.exit_code}, ensure_ascii=False, indent=2)
+        """Return the verdict as one JSON object in ASCII, so that recorded text can drive no terminal."""
+        return json.dumps({**asdict(self), "exit_code": self.exit_code}, indent=2)
 
     @classmethod
     def from_json(cls, text: str) -> ReplayVerdict:

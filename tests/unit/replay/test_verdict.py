@@ -1,5 +1,6 @@
 """A verdict survives JSON, and says the worst that is true."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from otel_agent_replay.errors import Candidate, DamagedRecording, FenceViolation, ReplayDeparture, TapeEnded
 from otel_agent_replay.model import Loss, LossReason, Outcome, OutcomeStatus, Payload, RecordedRun, RecordedSpan
 from otel_agent_replay.payload.codec import encode
+from otel_agent_replay.replay.continued_report import ContinuedReport
 from otel_agent_replay.replay.judge import End, judge
 from otel_agent_replay.replay.playback import Playback
 from otel_agent_replay.replay.tape import Tape
@@ -151,3 +153,13 @@ def test_call_after_the_last_record_of_a_dead_process_ends_the_tape():
     died = RecordedRun(recording.run, spans, recording.payload)
     with pytest.raises(TapeEnded):
         Replayed(died, lambda: [look_up("a"), look_up("b")])
+
+
+def test_printed_verdicts_are_ascii():
+    """Recorded text with control characters of terminals, or half a character, is escaped and comes back the same."""
+    said = "\x1b[2J \u202e \x9b31m \ud83d"
+    verdict = ReplayVerdict(VerdictStatus.CANNOT_JUDGE, "01", "desk", reason=said)
+    report = ContinuedReport.never_began("01", "desk", "fork", said)
+    for text in (verdict.to_json(), report.to_json()):
+        assert text.isascii()
+        assert said in json.loads(text).values()
