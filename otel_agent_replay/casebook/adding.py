@@ -44,10 +44,12 @@ def add_case(
 
     `beside` are runs that the same execution made (agents called by its own code), `good` runs that the case must
     accept; `synthetic` replaces values in all of them alike. Raises ConfigurationError for a folder that holds a case,
-    CannotJudge for a value that cannot be replaced everywhere.
+    or a part of one, CannotJudge for a value that cannot be replaced everywhere.
     """
     if (into / CASE_FILE).exists():
         raise ConfigurationError(f"{into / CASE_FILE} is there already: say another folder with --into or --name")
+    if (into / "lake").exists():
+        raise ConfigurationError(f"{into} holds a case that was not written whole: remove it, or say another folder")
     steps = {node.step for node in recorded.nodes if node.step is not None}
     if from_step and from_step not in steps:
         told = f"steps 1 to {max(steps)}" if steps else "no steps"

@@ -223,3 +223,14 @@ def test_a_folder_that_holds_a_case_is_not_written_over(recorded, case):
     assert code == 2
     assert "is there already" in output
     assert Case.load(case).run == stored.run.run_id.hex()
+
+
+def test_a_case_that_was_not_written_whole_is_not_added_to(recorded, tmp_path):
+    """Where a full disk or a kill left a lake without a case.yaml, a second try names the folder."""
+    script, stored = recorded
+    (tmp_path / "half" / "lake").mkdir(parents=True)
+    code, output = run(
+        "case", "add", stored.run.run_id.hex(), "--lake", script.lake, "--into", tmp_path, "--name", "half"
+    )
+    assert code == 2
+    assert f"{tmp_path / 'half'} holds a case that was not written whole" in output
