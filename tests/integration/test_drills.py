@@ -5,28 +5,9 @@ from __future__ import annotations
 import pytest
 
 from otel_agent_replay.model import RunStatus
-from tests.support.resume_world import Stage, Theatre, World
 
 # What `writes refund` does: 1 a model call, 2 the tool, 3 its POST, 4 a model call.
 FIRST, TOOL, POST, LAST = 1, 2, 3, 4
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory):
-    stage = Stage(tmp_path_factory.mktemp("stage"))
-    yield stage
-    stage.close()
-
-
-@pytest.fixture
-def world():
-    with World() as world:
-        yield world
-
-
-@pytest.fixture
-def theatre(stage, world, tmp_path):
-    return Theatre(stage, world, tmp_path)
 
 
 def steps(theatre):

@@ -12,20 +12,7 @@ from otel_agent_replay.model import RunStatus
 from otel_agent_replay.replay.continued_report import ContinuedStatus
 from otel_agent_replay.replay.verdict import VerdictStatus
 from tests.support.postgres import postgres_server
-from tests.support.resume_world import KILLED, Stage, Theatre, World, until
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory):
-    stage = Stage(tmp_path_factory.mktemp("stage"))
-    yield stage
-    stage.close()
-
-
-@pytest.fixture
-def world():
-    with World() as world:
-        yield world
+from tests.support.resume_world import KILLED, Theatre, until
 
 
 @pytest.fixture

@@ -11,26 +11,7 @@ from otel_agent_replay.lake.verify import verify
 from otel_agent_replay.model import Kind, RunStatus
 from otel_agent_replay.replay.continued_report import ContinuedStatus
 from otel_agent_replay.replay.verdict import VerdictStatus
-from tests.support.resume_world import Stage, Theatre, World, steps
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory):
-    stage = Stage(tmp_path_factory.mktemp("stage"))
-    yield stage
-    stage.close()
-
-
-@pytest.fixture
-def world():
-    with World() as world:
-        yield world
-
-
-@pytest.fixture
-def theatre(stage, world, tmp_path):
-    return Theatre(stage, world, tmp_path)
-
+from tests.support.resume_world import Theatre, steps
 
 # --- a crash at any point of any step ---
 

@@ -10,21 +10,7 @@ import pytest
 
 from otel_agent_replay.model import Kind, OutcomeStatus, RunStatus
 from otel_agent_replay.replay.verdict import VerdictStatus
-from tests.support.resume_world import KILLED, Stage, Theatre, World, until
-
-
-@pytest.fixture(scope="module")
-def stage(tmp_path_factory):
-    stage = Stage(tmp_path_factory.mktemp("stage"))
-    yield stage
-    stage.close()
-
-
-@pytest.fixture
-def world():
-    with World() as world:
-        yield world
-
+from tests.support.resume_world import KILLED, Theatre, until
 
 PIECES = [f"x:{number} " for number in range(4)]
 
