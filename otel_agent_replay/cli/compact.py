@@ -65,6 +65,8 @@ def _tell(report: CompactionReport, *, as_json: bool) -> None:
         return
     for one in report.skipped:
         remark(f"left as it is: {one.why}")
+    if report.split_traces:
+        remark(f"{report.split_traces} runs are a part of their trace each, begun more than a day from the others")
     verb = "would become" if report.dry_run else "became"
     size = "" if report.bytes_after is None else f", {report.bytes_after:,} bytes instead of {report.bytes_before:,}"
     hours = f"{report.partitions} hour{'s' if report.partitions != 1 else ''}"

@@ -250,9 +250,10 @@ _NOTED_ONLY = frozenset(
         AnomalyCode.INVALID_ID,
         AnomalyCode.UNREADABLE,
         AnomalyCode.CUT_ID,
+        AnomalyCode.SPLIT_TRACE,
     )
 )
-"""What only a reader can tell, not the spans themselves."""
+"""What only a reader can tell, or the lake as a whole, not the spans themselves."""
 
 
 def _source_of(recorded: RecordedRun) -> str:

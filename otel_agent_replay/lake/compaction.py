@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from otel_agent_replay.errors import DamagedRecording, MaintenanceError
+from otel_agent_replay.errors import DamagedRecording, MaintenanceError, UnsupportedFormat
 from otel_agent_replay.lake.layout import (
     LABELS,
     LOSSES,
@@ -34,6 +34,7 @@ from otel_agent_replay.lake.schema import LABELS as LABELS_SCHEMA
 from otel_agent_replay.lake.schema import LOSSES as LOSSES_SCHEMA
 from otel_agent_replay.lake.schema import SPANS as SPANS_SCHEMA
 from otel_agent_replay.lake.settling import GOVERNED, Skipped, remove_republished, settle
+from otel_agent_replay.lake.split_traces import tell_split_traces
 from otel_agent_replay.lake.switch import switch
 from otel_agent_replay.lake.writer import FILE_ROWS
 
@@ -49,7 +50,8 @@ class CompactionReport:
     """What a compaction did, or with `dry_run` would do.
 
     Files and bytes are of the whole lake, before and after; `merged` files were replaced by `made` ones, in
-    `partitions` hours. Of a dry run the bytes after are not known.
+    `partitions` hours. Of a dry run the bytes after are not known. `split_traces` are runs of which it was found that
+    their trace has another run.
     """
 
     dry_run: bool
@@ -61,6 +63,7 @@ class CompactionReport:
     bytes_before: int = 0
     bytes_after: int | None = None
     skipped: list[Skipped] = field(default_factory=list)
+    split_traces: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,8 @@ def compact(
             progress(done, total)
         report.partitions = len(hours)
         _settled(lake, grace_s)
+        with maintenance_lock(lake, _PATIENCE_S):
+            _tell_split_traces(lake, report)
     except OSError as error:
         shutil.rmtree(lake / STAGING, ignore_errors=True)
         raise MaintenanceError(
@@ -122,6 +127,14 @@ def compact(
         ) from error
     report.files_after, report.bytes_after = _size_of(lake)
     return report
+
+
+def _tell_split_traces(lake: Path, report: CompactionReport) -> None:
+    try:
+        report.split_traces = tell_split_traces(lake)
+    except (DamagedRecording, UnsupportedFormat) as error:
+        if not report.skipped:  # else the file was named already
+            report.skipped.append(Skipped(str(lake / SPANS), f"traces in several runs were not looked for: {error}"))
 
 
 def _settled(lake: Path, grace_s: float) -> None:

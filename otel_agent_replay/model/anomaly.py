@@ -25,6 +25,7 @@ class AnomalyCode(str, enum.Enum):
     DUPLICATE_ATTRIBUTE = "duplicate_attribute"  # an attribute given twice: the last one is kept
     CUT_JSON = "cut_json"  # a JSON text that ends in the middle: kept as text
     DEEP_NESTING = "deep_nesting"  # deeper than logical places go: below that, its place is its ancestor's
+    SPLIT_TRACE = "split_trace"  # parts of a trace began more than a day apart: a run each, told by a compaction
     UNREADABLE = "unreadable"  # a span, or a part of one, that is not what it says: left out
 
     @property
