@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from otel_agent_replay.cli.main import main
 from otel_agent_replay.replay.component.case import Case, schema
 from otel_agent_replay.testing import ScriptedProvider, run_component
 from otel_agent_replay.testing.replies import openai_chat_stream
@@ -103,7 +105,18 @@ def shop(tmp_path):
     return tmp_path
 
 
-def component(folder, *arguments, **environment):
+def component(folder, *arguments):
+    """Run the command in this process: the orchestrator runs in a child, whatever the command runs in."""
+    environment = dict.fromkeys(name for name in os.environ if name.startswith(("AGENT_REPLAY_", "OPENAI_")))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        words = ["component", *map(str, arguments)]
+        done = CliRunner().invoke(main, words, env={**environment, "PYTHONPATH": str(ROOT)})
+    return subprocess.CompletedProcess(words, done.exit_code, done.stdout, done.stderr)
+
+
+def component_process(folder, *arguments, **environment):
+    """Run it in a process of its own, whose output is all that a person would see."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("AGENT_REPLAY_", "OPENAI_"))}
     return subprocess.run(
         [sys.executable, "-m", "otel_agent_replay", "component", *map(str, arguments)],
@@ -124,7 +137,7 @@ def edited(shop, old, new):
 
 def test_a_case_that_holds(shop):
     """Exit code 0; the table, the states and the virtual time are on standard output, the desk's own words are not."""
-    done = component(shop, "case", SOME_API_KEY="sk-" + "a" * 40)
+    done = component_process(shop, "case", SOME_API_KEY="sk-" + "a" * 40)
     assert done.returncode == 0, done.stderr
     assert "case case: holds, 1802 s of virtual time" in done.stdout
     assert "states: BUSY -> DONE" in done.stdout
@@ -135,7 +148,7 @@ def test_a_case_that_holds(shop):
 
 def test_the_whole_result_as_json(shop):
     """Every event, with attempt, shape, virtual times, source and effect."""
-    done = component(shop, "case", "--json")
+    done = component_process(shop, "case", "--json")
     document = json.loads(done.stdout)
     assert (document["schema"], document["holds"], document["status"]) == ("agent-replay/component", True, "holds")
     kinds = [event["kind"] for event in document["events"]]

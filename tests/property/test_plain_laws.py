@@ -164,7 +164,7 @@ def some_requests(draw: st.DrawFn) -> list[bytes]:
     return requests_of(draw(st.permutations(members)), draw(st.integers(1, 9)))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=settings.default.max_examples // 2)
 @given(some_requests())
 def test_both_ways_leave_the_same_rows(requests):
     """Rows of spans, facts of runs, manifests and losses are the same, in order too."""
@@ -175,7 +175,7 @@ def test_both_ways_leave_the_same_rows(requests):
         assert rows_of(one) == rows_of(other)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=15)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=settings.default.max_examples // 3)
 @given(st.sets(st.integers(0, 200), min_size=1, max_size=3).flatmap(lambda n: st.tuples(*map(traces, n))), st.data())
 def test_sound_plain_traces_are_all_taken(made, data):
     """No trace that is plain goes the slower way for a parent that is lost, or times that do not fit."""
@@ -186,7 +186,7 @@ def test_sound_plain_traces_are_all_taken(made, data):
         assert landed.span_count == len(members)
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=10)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=settings.default.max_examples // 4)
 @given(some_requests(), st.integers(0, 10))
 def test_what_lands_again_or_later_completes_what_is_there(requests, split):
     """The same again changes nothing, and parts that come one after the other come to the same as objects do."""
