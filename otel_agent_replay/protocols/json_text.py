@@ -26,6 +26,11 @@ def text_of(body: bytes) -> str:
 
 def parse(text: str | bytes) -> Any:
     """The value, or None when `text` is not JSON (or is `null`, or is nested beyond what the parser takes)."""
+    if isinstance(text, bytes) and text[:1] == b"{" and text[1:2] != b"\0":  # UTF-8, as the parser would find out
+        try:
+            text = text.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return None
     if isinstance(text, str):
         try:
             value, end = _scanned(text, 0)

@@ -18,7 +18,6 @@ from otel_agent_replay.protocols.protocol import Facts
 
 Reader = Callable[[dict[str, Any]], Facts]
 
-_WORTH_CUTTING = 2048
 _WORTH_KEEPING = 65536
 _TRIES = 4
 _STAND_IN = b'"":0}'
@@ -35,10 +34,9 @@ def facts_around(body: bytes, conversation: bytes, read: Reader) -> Facts:
 
     `read` must depend on its argument alone. Empty when `body` is no JSON object.
     """
-    if len(body) >= _WORTH_CUTTING:
-        ends = _ends(body, conversation)
-        if ends is not None:
-            return dict(_read_ends(read, *ends))
+    ends = _ends(body, conversation)  # of a short body too: what was seen before is found quicker than it is parsed
+    if ends is not None:
+        return dict(_read_ends(read, *ends))
     outer = parse_object(body)
     return {} if outer is None else read(outer)
 
@@ -52,7 +50,8 @@ def _ends(body: bytes, conversation: bytes) -> tuple[bytes, bytes] | None:
     head = body[:at] + _STAND_IN
     begin = at + len(name)
     spaced = body[begin : begin + 1] == b" "
-    if body[begin + spaced : begin + spaced + 1] != b"[" or _parsed(head) is None:
+    # Of objects, or its end would be looked for in the members after it.
+    if body[begin + spaced : begin + spaced + 2] != b"[{" or _parsed(head) is None:
         return None
     tail = _tail(body, begin, b'}], "' if spaced else b'}],"')
     return None if tail is None else (head, tail)

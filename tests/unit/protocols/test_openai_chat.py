@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import OPENAI_CHAT
 
@@ -265,3 +267,13 @@ def test_a_request_reads_as_messages():
         },
     ]
     assert read.tools == [{"type": "function", "name": "f", "parameters": {}}]
+
+
+@pytest.mark.parametrize("size", [1, 5000])
+def test_a_request_without_messages_keeps_what_stands_after_them(size):
+    """An empty conversation is not taken to end where the tools do, however long the request is."""
+    tool = {"type": "function", "function": {"name": "f", "description": "d" * size}}
+    body = json.dumps({"messages": [], "tools": [tool], "model": "m"}).encode()
+    found = OPENAI_CHAT.request_facts(body)
+    assert semconv.VERSION_TOOL_SCHEMA in found
+    assert found[semconv.REQUEST_MODEL] == "m"
