@@ -53,7 +53,7 @@ _MOST_OF_ONE_TRACE = 100_000
 _LEAST_PLAIN = 1000
 """Spans from which plain ones are worth a file of their own."""
 
-_MOST_PLAIN_BYTES = 256 << 20
+_MOST_PLAIN_BYTES = 96 << 20
 """Bytes of requests up to which they are read at once: so much for a batch is no plain spans."""
 
 _PAUSE_S = 0.5

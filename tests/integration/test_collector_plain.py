@@ -194,6 +194,15 @@ def test_few_spans_go_one_by_one(tmp_path):
     assert land_plain(tmp_path / "enough", requests, least=16).span_count == 16
 
 
+def test_spans_with_more_attributes_than_fit_into_memory_go_one_by_one(tmp_path, monkeypatch):
+    """However short they are on the wire: as columns each takes its place."""
+    from otel_agent_replay.imports.plain import landing
+
+    requests = [request_of(16, plain=True).SerializeToString()]
+    monkeypatch.setattr(landing, "_MOST_ATTRIBUTES", 15)
+    assert land_plain(tmp_path, requests) == PlainLanded()
+
+
 FOLDER = data_folder()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from opentelemetry.proto.common.v1.common_pb2 import ArrayValue, KeyValueList
 
-from otel_agent_replay.imports.plain.request_columns import fields_of, lengths_of
+from otel_agent_replay.imports.plain.request_columns import fields_of, lengths_of, single
 from otel_agent_replay.lake.arrays import array_of, struct_array
 from otel_agent_replay.lake.attributes import store_value, store_values
 from otel_agent_replay.lake.promoted import COLUMN_OF
@@ -56,6 +56,10 @@ class AttributeColumns:
         self._codes = keys.indices.to_numpy()
         self._values = fields_of(element["value"])
         self._count = len(self._codes)
+        self._in_parts: Any = np.zeros(self._count, bool)
+        for name in _NESTED:
+            self._values[name], in_parts = single(self._values[name])
+            self._in_parts |= in_parts
         self._owner: Any = np.repeat(np.arange(self.owners), self._lengths)
         self._said = {
             name: valid_of(values) for name, values in self._values.items() if values.null_count < self._count
@@ -85,7 +89,7 @@ class AttributeColumns:
         meanings: Any = np.zeros(self._count, np.int8)
         for said in self._said.values():
             meanings += said
-        odd = meanings > 1
+        odd = (meanings > 1) | self._in_parts
         if "string_value_strindex" in self._said:
             odd |= self._said["string_value_strindex"]
         first, _ = ends_of(self._values["string_value"])

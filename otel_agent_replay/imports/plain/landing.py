@@ -28,6 +28,9 @@ from otel_agent_replay.lake.trace_lookup import imported_runs
 from otel_agent_replay.lake.writer import FILE_ROWS, ROOT_GROUP_ROWS, ROW_GROUP_ROWS
 from otel_agent_replay.model import Failure
 
+_MOST_ATTRIBUTES = 4_000_000
+"""Attributes that are looked at together: of each a hundred bytes are in memory then, however short it is."""
+
 _HOUR_NS = 3600 * 1_000_000_000
 
 Keeps = Callable[[bytes, bool], bool]
@@ -58,7 +61,7 @@ class PlainLander:
         """
         landed = PlainLanded()
         columns = self._reader.read(requests)
-        if not len(columns):
+        if not len(columns) or columns.attribute_count > _MOST_ATTRIBUTES:
             return landed
         spans = PlainSpans(columns)
         order = order_of(spans.places)

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from otel_agent_replay import semconv
 from otel_agent_replay.imports.dialects import DIALECTS
 from otel_agent_replay.imports.plain.attribute_columns import AttributeColumns, ends_of
-from otel_agent_replay.imports.plain.request_columns import RequestColumns, fields_of, lengths_in, lengths_of
+from otel_agent_replay.imports.plain.request_columns import RequestColumns, fields_of, lengths_in, lengths_of, single
 from otel_agent_replay.imports.plain.trace_order import SpanPlaces
 
 _TRACE_ID, _SPAN_ID = 16, 8  # bytes
@@ -76,11 +76,12 @@ class PlainSpans:
         span_id, has_id = _numbers(fields["span_id"])
         parent_id, has_parent = _numbers(fields["parent_span_id"])
         start, end = fields["start_time_unix_nano"].to_numpy(), fields["end_time_unix_nano"].to_numpy()
-        self.status = fields_of(fields["status"])
+        status, in_parts = single(fields["status"])
+        self.status = fields_of(status)
         self.failed = self.status["code"].fill_null(0).to_numpy() == _ERROR
         named = lengths_in(fields["parent_span_id"]) > 0
         self.odd = ~has_id | (span_id == 0) | (named & ~has_parent) | (start >= _INT64) | (end >= _INT64)
-        self.odd |= self._odd_texts() | self._odd_attributes() | self._odd_events() | self._odd_links()
+        self.odd |= in_parts | self._odd_texts() | self._odd_attributes() | self._odd_events() | self._odd_links()
         self.places = SpanPlaces(
             len(self.trace_ids),
             traces.indices.to_numpy().astype(np.int64),
@@ -93,17 +94,18 @@ class PlainSpans:
         )
 
     def whole_ids(self) -> Any:
-        """Return which traces have an id that is whole, and no part of it is the whole id of another one here."""
-        cut = [trace_id for trace_id in self.trace_ids if len(trace_id) < _TRACE_ID and any(trace_id)]
-        return np.array(
-            [
+        """Return which traces have an id that is whole, and neither begins nor ends with another one here, cut off."""
+        cut = {trace_id for trace_id in self.trace_ids if len(trace_id) < _TRACE_ID}
+        lengths = {len(part) for part in cut} - {0}
+
+        def is_whole(trace_id: bytes) -> bool:
+            return (
                 len(trace_id) == _TRACE_ID
                 and any(trace_id)
-                and not any(trace_id.startswith(part) or trace_id.endswith(part) for part in cut)
-                for trace_id in self.trace_ids
-            ],
-            bool,
-        )
+                and not any(trace_id[:length] in cut or trace_id[-length:] in cut for length in lengths)
+            )
+
+        return np.array(list(map(is_whole, self.trace_ids)), bool)
 
     def _odd_texts(self) -> Any:
         fields = self.columns.fields

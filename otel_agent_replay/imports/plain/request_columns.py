@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope as ScopeMessage
@@ -38,6 +39,11 @@ class RequestColumns:
     def __len__(self) -> int:
         return len(self.resource)
 
+    @property
+    def attribute_count(self) -> int:
+        """How many attributes the spans have, all together; those of their events and links not counted."""
+        return len(self.fields["attributes"].values)
+
 
 class ColumnsReader:
     """Reads requests together. Raises ImportError where `ptars` is not installed."""
@@ -50,8 +56,10 @@ class ColumnsReader:
         """Return the spans of ExportTraceServiceRequests. Raises DecodeError when one of them is none."""
         try:
             batch = self._handler.list_to_record_batch(requests)
-        except ValueError as error:
-            raise DecodeError(str(error)) from error
+        except BaseException as error:
+            if isinstance(error, (KeyboardInterrupt, SystemExit)):
+                raise
+            raise DecodeError(str(error)) from error  # a panic of the library is no Exception
         groups = batch.column(0)
         group_fields = fields_of(groups.values)
         scoped = group_fields["scope_spans"]
@@ -72,6 +80,15 @@ class ColumnsReader:
 def lengths_of(lists: Any) -> Any:
     """Return how many members each list of an array has."""
     return np.diff(lists.offsets.to_numpy())
+
+
+def single(lists: Any) -> tuple[Any, Any]:
+    """Return the first member of each list of an array, null where there is none, and a mask of longer lists."""
+    lengths = lengths_of(lists)
+    if not len(lists.values):
+        return pa.nulls(len(lists), lists.type.value_type), lengths > 1
+    begins = lists.offsets.to_numpy()[:-1]
+    return lists.values.take(pa.array(begins, mask=lengths == 0)), lengths > 1
 
 
 def lengths_in(values: Any) -> Any:

@@ -6,7 +6,7 @@ Gives the rows that the writer makes of the same spans one by one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,8 @@ from otel_agent_replay.imports.plain.root_columns import PlainRun, RootPattern
 from otel_agent_replay.lake.arrays import array_of, struct_array
 from otel_agent_replay.lake.schema import EVENT, LINK, SPANS
 from otel_agent_replay.lake.span_columns import store_origins
+
+_T = TypeVar("_T")
 
 
 class PlainRows:
@@ -70,7 +72,7 @@ class PlainRows:
                 arrays[name] = _lists(members, chosen, kind)
         columns = spans.columns
         arrays |= store_origins(
-            columns.resources, pa.array(columns.resource[chosen]), columns.scopes, pa.array(columns.scope[chosen])
+            *_used(columns.resources, columns.resource[chosen]), *_used(columns.scopes, columns.scope[chosen])
         )
         return pa.Table.from_arrays(
             [
@@ -79,6 +81,12 @@ class PlainRows:
             ],
             schema=SPANS,
         )
+
+
+def _used(origins: Sequence[_T], places: Any) -> tuple[list[_T], Any]:
+    """Return those origins that lie at any of the places, and at which of them each does."""
+    used, which = np.unique(places, return_inverse=True)
+    return [origins[place] for place in used.tolist()], pa.array(which)
 
 
 def _span_columns(spans: PlainSpans, chosen: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ so that no message holds itself and a span's attributes come as few flat arrays.
 nobody writes these messages.
 
 Field numbers and types are OTLP's; a value's fields are of one `oneof` there, and stand side by side here so that a
-value with two of them is noticed.
+value with two of them is noticed. So is a message that comes in two parts, which protobuf joins: here it is repeated.
 """
 
 import builtins
@@ -117,7 +117,7 @@ class ColumnsSpan(google.protobuf.message.Message):
     @property
     def links(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ColumnsLink]: ...
     @property
-    def status(self) -> global___ColumnsStatus: ...
+    def status(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___ColumnsStatus]: ...
     def __init__(
         self,
         *,
@@ -135,10 +135,9 @@ class ColumnsSpan(google.protobuf.message.Message):
         dropped_events_count: builtins.int = ...,
         links: collections.abc.Iterable[global___ColumnsLink] | None = ...,
         dropped_links_count: builtins.int = ...,
-        status: global___ColumnsStatus | None = ...,
+        status: collections.abc.Iterable[global___ColumnsStatus] | None = ...,
         flags: builtins.int = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["status", b"status"]) -> builtins.bool: ...
     def ClearField(self, field_name: typing.Literal["attributes", b"attributes", "dropped_attributes_count", b"dropped_attributes_count", "dropped_events_count", b"dropped_events_count", "dropped_links_count", b"dropped_links_count", "end_time_unix_nano", b"end_time_unix_nano", "events", b"events", "flags", b"flags", "kind", b"kind", "links", b"links", "name", b"name", "parent_span_id", b"parent_span_id", "span_id", b"span_id", "start_time_unix_nano", b"start_time_unix_nano", "status", b"status", "trace_id", b"trace_id", "trace_state", b"trace_state"]) -> None: ...
 
 global___ColumnsSpan = ColumnsSpan
@@ -179,10 +178,12 @@ class ColumnsValue(google.protobuf.message.Message):
     bool_value: builtins.bool
     int_value: builtins.int
     double_value: builtins.float
-    array_value: builtins.bytes
-    kvlist_value: builtins.bytes
     bytes_value: builtins.bytes
     string_value_strindex: builtins.int
+    @property
+    def array_value(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.bytes]: ...
+    @property
+    def kvlist_value(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.bytes]: ...
     def __init__(
         self,
         *,
@@ -190,15 +191,13 @@ class ColumnsValue(google.protobuf.message.Message):
         bool_value: builtins.bool | None = ...,
         int_value: builtins.int | None = ...,
         double_value: builtins.float | None = ...,
-        array_value: builtins.bytes | None = ...,
-        kvlist_value: builtins.bytes | None = ...,
+        array_value: collections.abc.Iterable[builtins.bytes] | None = ...,
+        kvlist_value: collections.abc.Iterable[builtins.bytes] | None = ...,
         bytes_value: builtins.bytes | None = ...,
         string_value_strindex: builtins.int | None = ...,
     ) -> None: ...
-    def HasField(self, field_name: typing.Literal["_array_value", b"_array_value", "_bool_value", b"_bool_value", "_bytes_value", b"_bytes_value", "_double_value", b"_double_value", "_int_value", b"_int_value", "_kvlist_value", b"_kvlist_value", "_string_value", b"_string_value", "_string_value_strindex", b"_string_value_strindex", "array_value", b"array_value", "bool_value", b"bool_value", "bytes_value", b"bytes_value", "double_value", b"double_value", "int_value", b"int_value", "kvlist_value", b"kvlist_value", "string_value", b"string_value", "string_value_strindex", b"string_value_strindex"]) -> builtins.bool: ...
-    def ClearField(self, field_name: typing.Literal["_array_value", b"_array_value", "_bool_value", b"_bool_value", "_bytes_value", b"_bytes_value", "_double_value", b"_double_value", "_int_value", b"_int_value", "_kvlist_value", b"_kvlist_value", "_string_value", b"_string_value", "_string_value_strindex", b"_string_value_strindex", "array_value", b"array_value", "bool_value", b"bool_value", "bytes_value", b"bytes_value", "double_value", b"double_value", "int_value", b"int_value", "kvlist_value", b"kvlist_value", "string_value", b"string_value", "string_value_strindex", b"string_value_strindex"]) -> None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_array_value", b"_array_value"]) -> typing.Literal["array_value"] | None: ...
+    def HasField(self, field_name: typing.Literal["_bool_value", b"_bool_value", "_bytes_value", b"_bytes_value", "_double_value", b"_double_value", "_int_value", b"_int_value", "_string_value", b"_string_value", "_string_value_strindex", b"_string_value_strindex", "bool_value", b"bool_value", "bytes_value", b"bytes_value", "double_value", b"double_value", "int_value", b"int_value", "string_value", b"string_value", "string_value_strindex", b"string_value_strindex"]) -> builtins.bool: ...
+    def ClearField(self, field_name: typing.Literal["_bool_value", b"_bool_value", "_bytes_value", b"_bytes_value", "_double_value", b"_double_value", "_int_value", b"_int_value", "_string_value", b"_string_value", "_string_value_strindex", b"_string_value_strindex", "array_value", b"array_value", "bool_value", b"bool_value", "bytes_value", b"bytes_value", "double_value", b"double_value", "int_value", b"int_value", "kvlist_value", b"kvlist_value", "string_value", b"string_value", "string_value_strindex", b"string_value_strindex"]) -> None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_bool_value", b"_bool_value"]) -> typing.Literal["bool_value"] | None: ...
     @typing.overload
@@ -207,8 +206,6 @@ class ColumnsValue(google.protobuf.message.Message):
     def WhichOneof(self, oneof_group: typing.Literal["_double_value", b"_double_value"]) -> typing.Literal["double_value"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_int_value", b"_int_value"]) -> typing.Literal["int_value"] | None: ...
-    @typing.overload
-    def WhichOneof(self, oneof_group: typing.Literal["_kvlist_value", b"_kvlist_value"]) -> typing.Literal["kvlist_value"] | None: ...
     @typing.overload
     def WhichOneof(self, oneof_group: typing.Literal["_string_value", b"_string_value"]) -> typing.Literal["string_value"] | None: ...
     @typing.overload
