@@ -22,8 +22,8 @@ OFFLINE = re.compile(
 
 
 def clean_environment():
-    """The test's environment without anything that could lead a child to the checkout."""
-    ours = ("AGENT_REPLAY_", "OTEL_", "PYTHON", "VIRTUAL_ENV")
+    """The test's environment without anything that could lead a child to the checkout, or away from certificates."""
+    ours = ("AGENT_REPLAY_", "OTEL_", "PYTHON", "VIRTUAL_ENV", "SSL_CERT_DIR")
     return {name: value for name, value in os.environ.items() if not name.startswith(ours)}
 
 
