@@ -368,12 +368,13 @@ def loss_from_wire(message: journal_pb2.Loss) -> Loss:
 
 def coverage_to_wire(entry: CoverageEntry) -> journal_pb2.CoverageEntry:
     """Return the message of one line of a coverage report."""
-    return journal_pb2.CoverageEntry(what=entry.what, state=entry.state, detail=text_to_wire(entry.detail))
+    what, state, detail = map(text_to_wire, (entry.what, entry.state, entry.detail))
+    return journal_pb2.CoverageEntry(what=what, state=state, detail=detail)
 
 
 def coverage_from_wire(message: journal_pb2.CoverageEntry) -> CoverageEntry:
     """Return one line of a coverage report."""
-    return CoverageEntry(message.what, message.state, text_from_wire(message.detail))
+    return CoverageEntry(*map(text_from_wire, (message.what, message.state, message.detail)))
 
 
 _VERSION_FIELDS = ("agent", "prompt", "tool_schema", "model_route", "policy", "index", "code", "source")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from hypothesis import given
+import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from otel_agent_replay import semconv
@@ -15,6 +16,7 @@ from otel_agent_replay.otlp.runs import spans_of_run
 from otel_agent_replay.otlp.spans import spans_of
 from otel_agent_replay.payload.redaction import Redaction
 from tests.property import strategies as own
+from tests.property.lake_strategies import recorded_runs
 from tests.support.forged_records import forged_spans
 from tests.support.lake_runs import full_run
 
@@ -26,6 +28,16 @@ def test_a_record_without_secrets_stays_byte_for_byte():
     for span in spans_of_run(full_run()):
         record = span.attributes[semconv.RECORD]
         assert masked_contents(semconv.RECORD, record, REDACTION) == record
+
+
+@pytest.mark.soak
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@given(recorded_runs())
+def test_looking_at_a_record_twice_changes_nothing_more(run):
+    """Whatever was recorded, masked as it was: where it arrives it stays."""
+    for span in spans_of_run(run):
+        sent = masked_contents(semconv.RECORD, span.attributes[semconv.RECORD], REDACTION)
+        assert masked_contents(semconv.RECORD, sent, REDACTION) == sent
 
 
 @given(st.sampled_from(forged_spans()), st.binary(max_size=30))
