@@ -33,7 +33,6 @@ from otel_agent_replay.boundary.policy import CALLED_THROUGH, Mode, OffTape
 from otel_agent_replay.boundary.request_changes import ModelRoute, RequestRewriter
 from otel_agent_replay.errors import CrossingRefused, ReplayInterrupt, StepLimit
 from otel_agent_replay.model import (
-    THREAD_END,
     AnswerSource,
     AttributeValue,
     Call,
@@ -394,19 +393,19 @@ class Session:
         place = here[1] if here is not None and here[0] is self else self.root
         self.observer.read(place, Read(kind, name, value, strand_label(), place.next_sequence(), masked))
 
-    def thread_ends(self, place: Place) -> None:
-        """A thread or a pool's task that was started at `place` is about to end; a replay gives it its turn."""
+    def mark(self, place: Place, name: str) -> None:
+        """What `name` (of `ORDER_MARKS`) stands for is about to happen at `place`; a replay gives it its turn."""
         if self.closed or self.interrupt is not None:
             return
         if not self.reads_live:
             with suppress(ReplayInterrupt):  # the thread's own result is not to be replaced; later calls raise it
-                if self._thread_end_answered(place):
+                if self._mark_answered(place, name):
                     return
-        self.observer.read(place, Read(Kind.CLOCK, THREAD_END, _time_ns(), strand_label(), place.next_sequence()))
+        self.observer.read(place, Read(Kind.CLOCK, name, _time_ns(), strand_label(), place.next_sequence()))
 
-    def _thread_end_answered(self, place: Place) -> bool:
-        """Whether a recording has this end and has let it happen, or nobody may make one."""
-        read = self._given_read(Kind.CLOCK, THREAD_END, place, strand_label())
+    def _mark_answered(self, place: Place, name: str) -> bool:
+        """Whether a recording has this one and has let it happen, or nobody may make one."""
+        read = self._given_read(Kind.CLOCK, name, place, strand_label())
         return read is not None or _LIVE not in self.mode.cells[(Kind.CLOCK, None)]
 
     def here(self) -> tuple[Place, str]:

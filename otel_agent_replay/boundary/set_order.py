@@ -18,6 +18,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _create_task = asyncio.BaseEventLoop.create_task
@@ -36,9 +37,13 @@ class _Ending:
         self._lock = threading.Lock()
         self._own = threading.local()
 
-    def begin(self) -> None:
-        """Wait until no other task is just ending; a second at most."""
-        self._own.held = self._lock.acquire(timeout=_LONGEST_END_S)
+    def begin(self) -> bool:
+        """Wait until no other task is just ending, a second at most; return whether it is held now and was not."""
+        if getattr(self._own, "held", False):
+            return False
+        held = self._lock.acquire(timeout=_LONGEST_END_S)
+        self._own.held = held
+        return held
 
     def over(self) -> None:
         """The running thread's future is done, if it was one."""
@@ -54,6 +59,17 @@ _ending = _Ending()
 def begin_ending() -> None:
     """The running thread's pool task is done; its numbered future will say so next."""
     _ending.begin()
+
+
+@contextmanager
+def at_once() -> Iterator[None]:
+    """Let no other thread end, or put something on a queue, while the enclosed code does."""
+    began = _ending.begin()
+    try:
+        yield
+    finally:
+        if began:
+            _ending.over()
 
 
 def _in_forked_child() -> None:

@@ -12,24 +12,36 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import queue
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from types import FrameType
 from typing import Any
 
 from otel_agent_replay.boundary import session as _session
-from otel_agent_replay.boundary.callers import starts_for_application
+from otel_agent_replay.boundary.callers import is_application, starts_for_application
 from otel_agent_replay.boundary.crossing import Place, current, handing_over, label_of, new_strand, within_strand
 from otel_agent_replay.boundary.hooks import Hooks, looks_like
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.boundary.set_order import InOrder, begin_ending, completed, number_future, numbered_like, task
-from otel_agent_replay.model import CoverageEntry
+from otel_agent_replay.boundary.set_order import (
+    InOrder,
+    at_once,
+    begin_ending,
+    completed,
+    number_future,
+    numbered_like,
+    task,
+)
+from otel_agent_replay.model import QUEUE_PUT, THREAD_END, CoverageEntry
 
 _getframe = sys._getframe
 _start = threading.Thread.start
 _submit = ThreadPoolExecutor.submit
 _create_task = asyncio.BaseEventLoop.create_task
+_put = queue.Queue.put
+_put_nowait = queue.Queue.put_nowait
 _wrap_future = asyncio.futures.wrap_future
 _as_completed = asyncio.as_completed
 _futures_as_completed = concurrent.futures.as_completed
@@ -52,6 +64,8 @@ def install() -> list[CoverageEntry]:
     if not hooks:
         hooks.replace(threading.Thread, "start", start)
         hooks.replace(ThreadPoolExecutor, "submit", submit)
+        hooks.replace(queue.Queue, "put", put)
+        hooks.replace(queue.Queue, "put_nowait", put_nowait)
         hooks.replace(asyncio.BaseEventLoop, "create_task", create_task)
         hooks.replace(asyncio.futures, "wrap_future", wrap_future)
         hooks.replace(asyncio, "as_completed", as_completed)
@@ -95,7 +109,7 @@ class _Carried:
                     return self._function(*args, **kwargs)
                 finally:
                     self._ends(session)
-                    session.thread_ends(place)
+                    session.mark(place, THREAD_END)
         finally:
             current.reset(token)
 
@@ -167,6 +181,39 @@ def submit(self: ThreadPoolExecutor, fn: Callable[..., Any], /, *args: Any, **kw
     if _pause is not None:
         _pause()
     return future
+
+
+@looks_like(_put)
+def put(self: queue.Queue[Any], item: Any, block: bool = True, timeout: float | None = None) -> None:
+    """Put the item on the queue; that of the application's thread has its place in the run's order."""
+    _put_in_order(self, item, block, timeout, _getframe(1))
+
+
+@looks_like(_put_nowait)
+def put_nowait(self: queue.Queue[Any], item: Any) -> None:
+    """The same without waiting for a place on it."""
+    _put_in_order(self, item, False, None, _getframe(1))
+
+
+def _put_in_order(
+    into: queue.Queue[Any],
+    item: Any,
+    block: bool,
+    timeout: float | None,
+    caller: FrameType,
+) -> None:
+    # On a full queue a put may wait for ever; tasks of a loop put in the order of its turns.
+    ordered = _session.live_sessions and into.maxsize <= 0 and asyncio._get_running_loop() is None
+    here = _session.active() if ordered else None
+    if here is None or not is_application(caller):
+        return _put(into, item, block, timeout)
+    session, place = here
+    if not session.reads_live:
+        session.mark(place, QUEUE_PUT)
+        return _put(into, item, block, timeout)
+    with at_once():
+        session.mark(place, QUEUE_PUT)
+        return _put(into, item, block, timeout)
 
 
 @looks_like(_create_task)

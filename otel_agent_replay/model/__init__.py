@@ -35,7 +35,17 @@ from otel_agent_replay.model.label import Label
 from otel_agent_replay.model.loss import Loss, LossReason
 from otel_agent_replay.model.payload import EMPTY_DIGEST, STREAM_TYPES, MediaType, Payload, digest_of
 from otel_agent_replay.model.quirks import KNOWN_QUIRKS, why_not_again
-from otel_agent_replay.model.recorded import CLIENT_STRAND, THREAD_END, Node, Read, RecordedRun, RecordedSpan, make_node
+from otel_agent_replay.model.recorded import (
+    CLIENT_STRAND,
+    ORDER_MARKS,
+    QUEUE_PUT,
+    THREAD_END,
+    Node,
+    Read,
+    RecordedRun,
+    RecordedSpan,
+    make_node,
+)
 from otel_agent_replay.model.run import Attempt, Coverage, CoverageEntry, Run, RunStatus, Versions
 from otel_agent_replay.model.span import (
     AttributeValue,
@@ -53,6 +63,8 @@ __all__ = [
     "EMPTY_DIGEST",
     "IMPORTED",
     "KNOWN_QUIRKS",
+    "ORDER_MARKS",
+    "QUEUE_PUT",
     "STREAM_TYPES",
     "THREAD_END",
     "Anomaly",

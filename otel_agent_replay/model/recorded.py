@@ -23,6 +23,12 @@ CLIENT_STRAND = "client"
 THREAD_END = "thread.end"
 """Name of the clock read that stands for the end of a thread or a pool's task: when it was done, in its strand."""
 
+QUEUE_PUT = "queue.put"
+"""Name of the clock read that stands for something put on a queue by a thread: when, in its strand."""
+
+ORDER_MARKS = frozenset((THREAD_END, QUEUE_PUT))
+"""Names of reads that give no value: what happened then has its place among the run's ends."""
+
 
 class Read(NamedTuple):
     """One bulk read: a clock, a draw, an identifier, an environment variable.

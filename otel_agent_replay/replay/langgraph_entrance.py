@@ -14,7 +14,7 @@ from typing import NamedTuple
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.frameworks import langgraph_state as kept
 from otel_agent_replay.errors import CodecError, RecordingError
-from otel_agent_replay.model import CLIENT_STRAND, THREAD_END, Kind, Read, RecordedRun, RecordedSpan
+from otel_agent_replay.model import CLIENT_STRAND, ORDER_MARKS, Kind, Read, RecordedRun, RecordedSpan
 from otel_agent_replay.replay.langgraph_restore import RecordedSaves
 from otel_agent_replay.replay.past import Past
 
@@ -91,7 +91,7 @@ def past_of(recorded: RecordedRun, item: RecordedSpan) -> Past | str:
 def _reads_of(recorded: RecordedRun) -> list[Read]:
     """Return the reads that the agent's code and its graph made, in order; those in calls are the calls' own."""
     found = (read for node in recorded.nodes if not node.kind.is_crossing for read in node.reads)
-    made = [read for read in found if read.strand != CLIENT_STRAND and read.name != THREAD_END]
+    made = [read for read in found if read.strand != CLIENT_STRAND and read.name not in ORDER_MARKS]
     return sorted(made, key=lambda read: read.sequence)
 
 

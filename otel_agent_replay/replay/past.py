@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from otel_agent_replay.model import THREAD_END, Kind, Node, Read, RecordedRun
+from otel_agent_replay.model import ORDER_MARKS, THREAD_END, Kind, Node, Read, RecordedRun
 
 
 class Past:
@@ -40,7 +40,7 @@ class Past:
         return read.sequence <= self.until
 
     def _comes(self, node: Node) -> bool:
-        if any(read.sequence > self.until for read in node.reads if read.name != THREAD_END):
+        if any(read.sequence > self.until for read in node.reads if read.name not in ORDER_MARKS):
             return True
         if node.kind is Kind.RUN:
             return False

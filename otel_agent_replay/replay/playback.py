@@ -21,7 +21,7 @@ from otel_agent_replay.errors import (
     TapeEnded,
     TapeUnreadable,
 )
-from otel_agent_replay.model import THREAD_END, Call, Kind, Outcome, OutcomeStatus, Read
+from otel_agent_replay.model import ORDER_MARKS, Call, Kind, Outcome, OutcomeStatus, Read
 from otel_agent_replay.replay import matching
 from otel_agent_replay.replay.order import CompletionOrder
 from otel_agent_replay.replay.tape import Entry, Tape
@@ -107,12 +107,12 @@ class Playback:
         if self.interrupt is not None:
             raise self.interrupt
         read = self.tape.take_read(place.path, kind, name, strand)
-        if read is not None and name == THREAD_END:
-            self._end_thread(read)
+        if read is not None and name in ORDER_MARKS:
+            self._await_turn(read)
         return read
 
-    def _end_thread(self, read: Read) -> None:
-        """Hold a thread that is done until those that were done before it are."""
+    def _await_turn(self, read: Read) -> None:
+        """Hold a thread that is done, or puts something on a queue, until what came before that has come."""
         end = self.tape.thread_ends.get(read.sequence)
         if end is not None:
             self.order.settle(end)

@@ -18,7 +18,7 @@ from otel_agent_replay.errors import DamagedRecording, MissingPayload
 from otel_agent_replay.model import (
     CLIENT_STRAND,
     EMPTY_DIGEST,
-    THREAD_END,
+    ORDER_MARKS,
     Call,
     Kind,
     Node,
@@ -71,7 +71,9 @@ class Entry:
 
 
 class ThreadEnd:
-    """The end of a thread or a pool's task, `sequence` in the run's order. The rest belongs to `order`."""
+    """The end of a thread or a pool's task, or a put on a queue: `sequence` in the run's order. The rest is
+    `order`'s.
+    """
 
     __slots__ = ("begin_turn", "end_turn", "sequence", "span", "step", "strand")
 
@@ -211,7 +213,7 @@ class Tape:
                 same.append(entry)
 
     def _keep_thread_ends(self, node: Node) -> None:
-        ends = (read for read in node.reads if read.name == THREAD_END and self._is_to_come(read))
+        ends = (read for read in node.reads if read.name in ORDER_MARKS and self._is_to_come(read))
         self.thread_ends.update({read.sequence: ThreadEnd(read) for read in ends})
 
     def _is_to_come(self, read: Read) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import queue
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -91,3 +93,67 @@ def test_a_thread_that_is_left_out_holds_nobody_up():
     replayed = Replayed(recording, fewer)
     assert replayed.result == expected
     assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize("kind", [queue.Queue, queue.LifoQueue])
+@pytest.mark.parametrize("nowait", [False, True])
+def test_a_queue_is_fed_in_the_recorded_order(kind, nowait):
+    """Which of two threads puts its result on a queue first is imposed too, whosever call ended first."""
+    search = tool("search", lambda source: f"answer of {source}", "source")
+    asked, put = threading.Event(), threading.Event()
+
+    def agent(first_waits):
+        results = kind()
+        order = []
+
+        def feed(source):
+            found = search(source)
+            if source == "a" and first_waits:
+                asked.set()
+                put.wait(10)
+            if nowait:
+                results.put_nowait(found)
+            else:
+                results.put(found)
+            if first_waits:
+                put.set()
+
+        first = threading.Thread(target=feed, args=("a",))
+        first.start()
+        if first_waits:
+            asked.wait(10)
+        second = threading.Thread(target=feed, args=("b",))
+        second.start()
+        for _ in range(2):
+            order.append(search(results.get()))
+        first.join()
+        second.join()
+        return order
+
+    expected, recording = record(lambda: agent(first_waits=True))
+    assert expected == ["answer of answer of b", "answer of answer of a"]
+    for _ in range(3):
+        replayed = Replayed(recording, lambda: agent(first_waits=False))
+        assert replayed.result == expected
+        assert replayed.playback.order.not_imposed == []
+        assert replayed.tape.count_reads_left() == 0
+
+
+def test_a_put_that_was_not_recorded_waits_for_nobody():
+    """A changed agent that puts more on a queue goes on, and so does a full queue's."""
+    search = tool("search", lambda source: f"answer of {source}", "source")
+
+    def agent(times):
+        results, bounded = queue.Queue(), queue.Queue(1)
+        with ThreadPoolExecutor(1) as pool:
+            for _ in range(times):
+                pool.submit(results.put, search("s")).result()
+        bounded.put("full")
+        with pytest.raises(queue.Full):
+            bounded.put("more", timeout=0.001)
+        return results.qsize()
+
+    _, recording = record(lambda: agent(1))
+    replayed = Replayed(recording, lambda: (agent(1), [queue.Queue().put(1) for _ in range(3)]))
+    assert replayed.result[0] == 1
+    assert replayed.playback.order.not_imposed == []

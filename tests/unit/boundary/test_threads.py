@@ -344,13 +344,13 @@ def test_a_task_that_is_done_first_is_seen_first(stage, monkeypatch):
     """A thread that is held up between its place in the run's order and its future's result holds the next one up."""
     ends, first_in = [], threading.Event()
 
-    def slow_end(_session, _place):
+    def slow_end(_session, _place, _name):
         ends.append(strand_label())
         if len(ends) == 1:
             first_in.set()
             time.sleep(0.05)  # what a busy machine does to a thread
 
-    monkeypatch.setattr(session_module.Session, "thread_ends", slow_end)
+    monkeypatch.setattr(session_module.Session, "mark", slow_end)
     seen = []
 
     def agent():
