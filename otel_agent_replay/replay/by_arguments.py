@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Mapping
 from functools import cached_property
 
 from otel_agent_replay import semconv
@@ -28,6 +29,8 @@ from otel_agent_replay.replay.writes import (
 )
 
 _ENDED = frozenset({OutcomeStatus.OK, OutcomeStatus.ERROR})
+_DRAWS = frozenset({Kind.RANDOM, Kind.UUID})
+_NUMPY, _NUMPY_ENTROPY = "numpy.", "numpy.random.entropy"
 
 
 class ByArguments:
@@ -87,11 +90,19 @@ class ByArguments:
         return isinstance(asked, dict) and str(asked.get("thread_id")) in self._graphs
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
-        """Return an environment variable as it was recorded; None for every other read, which time has changed."""
-        if kind is not Kind.ENV:
+        """Return an environment variable as it was recorded, or the next draw that was made at this place.
+
+        None for a draw that the recording does not have, and for every other read: time has gone on.
+        """
+        if kind is Kind.ENV:
+            with self._lock:
+                found = self._index.environment.get(name)
+        elif kind in _DRAWS:
+            with self._lock:
+                draws = self._index.draws.get((place.path, strand, name))
+                found = draws.popleft() if draws else None
+        else:
             return None
-        with self._lock:
-            found = self._index.environment.get(name)
         if found is None or found.masked:
             return None
         return found._replace(strand=strand, sequence=place.next_sequence())
@@ -113,6 +124,7 @@ class _Index:
         self.tape = Tape(recorded)
         self.written = NOTHING_WRITTEN
         self.environment = {read.name: read for node in recorded.nodes for read in node.reads if read.kind is Kind.ENV}
+        self.draws = _draws_in(recorded, until)
         self._waiting: dict[_Lookup, deque[Entry]] = {}
         self._last: dict[_Lookup, Entry] = {}
         written = writes_in(self.tape.entries)
@@ -141,6 +153,20 @@ class _Index:
         entry = waiting.popleft()
         self._last[lookup] = entry
         return entry
+
+
+def _draws_in(recorded: RecordedRun, until: int) -> Mapping[tuple[tuple[str, ...], str, str], deque[Read]]:
+    """Return the draws made after `until`, in order, by place, thread of control and name.
+
+    Of numpy's shared generator the states are recorded, each told by the one before: they are of use only as a whole.
+    """
+    found: dict[tuple[tuple[str, ...], str, str], deque[Read]] = {}
+    for node in recorded.nodes:
+        for read in node.reads:
+            told = not read.name.startswith(_NUMPY) or read.name.startswith(_NUMPY_ENTROPY)
+            if told and read.kind in _DRAWS and read.sequence > until:
+                found.setdefault((node.path, read.strand, read.name), deque()).append(read)
+    return found
 
 
 class RecordedAnswer:

@@ -57,6 +57,15 @@ def test_reads_and_writes_come_from_the_tape_wherever_they_are_made(clerk):
     assert again.recorded.run.origin_run_id == origin.run.run_id
 
 
+def test_draws_and_ids_are_those_of_the_recording(clerk):
+    """The candidate is asked what the recorded model was asked, though the question holds a random number and an id."""
+    origin = clerk.record([], agent=rerun_agents.drawing_clerk)
+    again = clerk.rerun(origin, [], agent=rerun_agents.drawing_clerk)
+    then, now = clerk.world.asked
+    assert now["messages"] == then["messages"]
+    assert again.result.alike
+
+
 def test_a_write_that_is_not_on_the_tape_is_refused_and_ends_the_run(clerk):
     """Other arguments, or the same a second time: nobody does it, whatever the agent catches."""
     origin = clerk.record([FIND, REFUND])

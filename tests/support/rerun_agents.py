@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
@@ -145,6 +147,12 @@ def clerk(order: str) -> list:
         except Exception as error:
             done.append(type(error).__name__)
     return done
+
+
+@replay.agent(name="clerk")
+def drawing_clerk(order: str) -> str:
+    """Ask the model with a number drawn and an id made for the question."""
+    return ask(f"order {order}, ticket {random.randrange(1_000_000)}, {uuid.uuid4()}")
 
 
 if __name__ == "__main__":

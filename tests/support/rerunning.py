@@ -81,10 +81,12 @@ class Clerk:
         self.runtime = runtime
         self.world = world
 
-    def record(self, script: Sequence[Any], order: str = "17") -> RecordedRun:
+    def record(
+        self, script: Sequence[Any], order: str = "17", *, agent: Callable[[str], Any] = rerun_agents.clerk
+    ) -> RecordedRun:
         """Record a run whose model says `script`; return it as the lake has it."""
         self.world.scripts["old"] = script
-        rerun_agents.clerk(order)
+        agent(order)
         self.runtime.journal.rotate()
         lake = self.runtime.settings.lake
         seal(lake)

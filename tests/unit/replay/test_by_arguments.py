@@ -151,6 +151,29 @@ def test_the_environment_is_as_it_was():
     assert answers.read(Kind.CLOCK, "time.time", PLACE, "1") is None
 
 
+def test_draws_are_given_again_where_they_were_made():
+    """In their order at their place, each once; a fork's past has its own, numpy's states are no draws."""
+    recorded = (
+        builders.run("agent")
+        .read(Kind.RANDOM, "random.random", 0.25)
+        .read(Kind.RANDOM, "random.random", 0.5)
+        .read(Kind.UUID, "uuid.uuid4", "1f0e")
+        .read(Kind.RANDOM, "numpy.random", b"state")
+        .build()
+    )
+    strand = recorded.nodes[0].reads[0].strand
+    answers = ByArguments(recorded)
+    elsewhere = PLACE.child(Kind.SCOPE, "s")
+    assert answers.read(Kind.RANDOM, "random.random", elsewhere, strand) is None
+    assert answers.read(Kind.RANDOM, "random.random", PLACE, "1.7") is None
+    first, second, third = (answers.read(Kind.RANDOM, "random.random", PLACE, strand) for _ in range(3))
+    assert (first.value, second.value, third) == (0.25, 0.5, None)
+    assert answers.read(Kind.UUID, "uuid.uuid4", PLACE, strand).value == "1f0e"
+    assert answers.read(Kind.RANDOM, "numpy.random", PLACE, strand) is None
+    forked = ByArguments(recorded, until=recorded.nodes[0].reads[0].sequence)
+    assert forked.read(Kind.RANDOM, "random.random", PLACE, strand).value == 0.5
+
+
 def test_an_answer_whose_bytes_are_gone_stops():
     """It is never passed over in silence."""
     recorded = shop()
