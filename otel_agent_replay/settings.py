@@ -122,7 +122,7 @@ class Settings:
     otlp_message_mb: int = _option(3, _positive, "largest request that is sent, in MiB; larger spans go in pieces")
     fsync: bool = _option(False, _boolean, "fsync the record of an intended write before the call")
     segment_mb: int = _option(64, _positive, "size of a journal segment, in MiB")
-    lock_timeout_ms: int = _option(50, _positive, "longest wait of the host for the journal, in milliseconds")
+    lock_timeout_ms: int = _option(250, _positive, "longest wait of the host for the journal, in milliseconds")
     sources: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod

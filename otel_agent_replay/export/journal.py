@@ -75,7 +75,7 @@ class Journal:
         *,
         header_fields: Mapping[str, Any] | None = None,
         segment_bytes: int = 64 << 20,
-        lock_timeout_s: float = 0.05,
+        lock_timeout_s: float = 0.25,
         fsync: bool = False,
         on_segment_end: Callable[[int], None] | None = None,
     ) -> None:

@@ -97,14 +97,21 @@ def _status(tape: Tape, end: End, *, left_count: int) -> tuple[VerdictStatus, st
         return VerdictStatus.DEPARTED, "", Departure.of(interrupt)
     if isinstance(interrupt, ReplayDeparture):
         holes = [loss for loss in tape.losses if loss.reason in _HOLES]
-        if holes and not interrupt.differences:
+        if holes and not _is_at_its_place(tape, interrupt):
             reason = (
-                f"what the run asked for is not on the tape, but the recording has holes "
+                f"what the run asked for is not on the tape as it was asked, but the recording has holes "
                 f"({losses_told(holes)[0]}; {left_count} recorded steps were still to come)"
             )
             return VerdictStatus.CANNOT_JUDGE, reason, Departure.of(interrupt)
         return VerdictStatus.DEPARTED, "", Departure.of(interrupt)
     return VerdictStatus.CANNOT_JUDGE, str(interrupt), None
+
+
+def _is_at_its_place(tape: Tape, departure: ReplayDeparture) -> bool:
+    """Whether a call differs from the one recorded at its very place: a lost one was then another."""
+    return bool(departure.differences) and any(
+        entry.node.step == departure.step and entry.node.path == departure.path for entry in tape.entries
+    )
 
 
 def _never_asked(playback: Playback) -> Departure:

@@ -120,11 +120,15 @@ def test_unknown_call_on_a_tape_with_holes_cannot_be_judged():
     assert verdict.losses == ("3 record: dropped",)
 
 
-def test_changed_request_on_a_tape_with_holes_is_a_departure():
-    """A request that differs from its recorded one has departed, whatever else was lost."""
-    differs = ReplayDeparture(step=1, path=(), expected="x", came="y", differences=("key: 'a' -> 'b'",))
+@pytest.mark.parametrize(
+    ("place", "status"), [("tool:look_up#0", VerdictStatus.DEPARTED), ("tool:look_up#1", VerdictStatus.CANNOT_JUDGE)]
+)
+def test_changed_request_on_a_tape_with_holes(place, status):
+    """One that differs from what is recorded at its very place has departed; another may be the one that was lost."""
+    path = ("run:agent#0", place)
+    differs = ReplayDeparture(step=1, path=path, expected="x", came="y", differences=("key: 'a' -> 'b'",))
     losses = (Loss(LossReason.DROPPED, "record", 3),)
-    assert _judged(lambda: look_up("a"), _end(interrupt=differs), losses=losses).status is VerdictStatus.DEPARTED
+    assert _judged(lambda: look_up("a"), _end(interrupt=differs), losses=losses).status is status
 
 
 def test_fence_is_a_departure_with_its_place():
