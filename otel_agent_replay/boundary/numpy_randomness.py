@@ -16,9 +16,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from otel_agent_replay.boundary import session as _session
-from otel_agent_replay.boundary.arrivals import forget, when_imported
 from otel_agent_replay.boundary.crossing import strand_label
 from otel_agent_replay.boundary.hooks import Hooks, looks_like
+from otel_agent_replay.boundary.on_import import ImportNotice, loaded
 from otel_agent_replay.boundary.reads import Stored, session_for, taken
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import CodecError
@@ -38,8 +38,11 @@ _problem = ""
 
 def install() -> list[CoverageEntry]:
     """Hook numpy's generators, now or on their import; return what is covered."""
-    if not hooks:
-        when_imported(_MODULE, _arrived)
+    module = loaded(_MODULE)
+    if module is None:
+        _notice.turn_on()
+    elif not hooks:
+        _hook(module)
     if _problem:
         return [CoverageEntry(_MODULE, "not_captured", _problem)]
     detail = "legacy functions and unseeded generators" + ("" if hooks else "; not imported so far")
@@ -51,11 +54,19 @@ def install() -> list[CoverageEntry]:
 
 def uninstall() -> None:
     """Put numpy's functions back, or wait for them no longer."""
-    forget(_MODULE)
+    _notice.turn_off()
     hooks.undo()
 
 
-def _arrived(module: ModuleType) -> None:
+def _imported(module: ModuleType) -> None:
+    _notice.turn_off()
+    _hook(module)
+
+
+_notice = ImportNotice(lambda name: name == _MODULE, _imported)
+
+
+def _hook(module: ModuleType) -> None:
     global _problem
     try:
         shared = sys.modules["numpy.random.mtrand"]._rand

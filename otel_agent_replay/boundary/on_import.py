@@ -1,18 +1,20 @@
 """Notices when the host imports a library that hooks wait for.
 
-A library that the host never imports is never imported by us. Owns the finder and the loader that pass the real ones
-through; what is done with the module is the caller's.
+A library that the host never imports is never imported by us, and no error of ours breaks an import of the host's. Owns
+the finder and the loader that pass the real ones through; what is done with the module is the caller's.
 """
 
 from __future__ import annotations
 
 import importlib.abc
-import importlib.util
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
+
+_log = logging.getLogger("otel_agent_replay")
 
 
 class ImportNotice(importlib.abc.MetaPathFinder):
@@ -57,8 +59,12 @@ class ImportNotice(importlib.abc.MetaPathFinder):
         return None
 
     def _noticed(self, module: ModuleType) -> None:
-        if self.is_on:
+        if not self.is_on:
+            return
+        try:
             self._tell(module)
+        except Exception:
+            _log.exception("%s was imported, but cannot be hooked", module.__name__)
 
 
 def loaded(name: str) -> ModuleType | None:
