@@ -35,10 +35,10 @@ from otel_agent_replay.replay.continued_report import ContinuedReport
 from otel_agent_replay.replay.entering import Entrance, entrance_before
 from otel_agent_replay.replay.fitness import fingerprint_differences, has_input, input_differences, must_be_resumable
 from otel_agent_replay.replay.playback import Playback
+from otel_agent_replay.replay.played import played
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.tape import Tape
 from otel_agent_replay.replay.told_steps import ToldStep, all_steps, own_step
-from otel_agent_replay.replay.unrecorded import NothingRecorded
 
 _NOT_DONE = (OutcomeStatus.ERROR, OutcomeStatus.CANCELLED)
 
@@ -331,15 +331,8 @@ class ContinuedRuns:
         """Open the replay of a run that is done: nothing of it is live, and nothing is recorded."""
         tape = Tape(recorded)
         playback = Playback(tape)
-        session = Session(
-            run_id=recorded.run.run_id,
-            root=Place.root(request.agent),
-            mode=EXACT,
-            observer=NothingRecorded(),
-            redaction=self._redaction(request.capture or CaptureLevel.REDACTED),
-            answerers={AnswerSource.TAPE: playback},
-        )
-        session.open()
+        redaction = self._redaction(request.capture or CaptureLevel.REDACTED)
+        session = played(request, recorded.run, playback, redaction)
         return self._going(session, _Going(EXACT, tape, playback))
 
     def _going(self, session: Session | None, going: _Going) -> Session:

@@ -16,11 +16,10 @@ from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.tools import KEY_PARAMETER
 from otel_agent_replay.boundary.transport_faults import TransportFault
-from otel_agent_replay.model import Call, Kind, MediaType, Outcome, OutcomeStatus, Payload, SideEffect
+from otel_agent_replay.boundary.unrecorded import NothingRecorded
+from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Payload, SideEffect
 from otel_agent_replay.payload.classes import class_name
-from otel_agent_replay.payload.codec import encode
 from otel_agent_replay.replay.component.fixtures import FixtureAnswer
-from otel_agent_replay.replay.unrecorded import NothingRecorded
 from otel_agent_replay.replay.virtual_waits import VirtualWaits
 
 CALLBACK, END = "callback", "end"
@@ -221,11 +220,6 @@ def as_json(payload: Payload) -> Any:
         return json.loads(payload.data) if payload.data else None
     except ValueError:
         return None
-
-
-def value_of(value: Any) -> Any:
-    """Return any value as plain JSON, with tags where JSON has no such value."""
-    return as_json(Payload.of(encode(value).data, MediaType.VALUE.value))
 
 
 def effect_of(call: Call) -> str:

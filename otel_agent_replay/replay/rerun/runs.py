@@ -23,11 +23,11 @@ from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.fitness import fingerprint_differences
 from otel_agent_replay.replay.inner_runs import input_digest
 from otel_agent_replay.replay.playback import Playback
+from otel_agent_replay.replay.played import played
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.rerun.report import RerunReport, RerunStatus, refusals, standing
 from otel_agent_replay.replay.rerun.route import Route, World
 from otel_agent_replay.replay.tape import Tape
-from otel_agent_replay.replay.unrecorded import played
 
 
 class Recording(Protocol):
@@ -107,7 +107,7 @@ class RerunRuns:
         if recorded is self._world.target:
             return self._again(request, recorded)
         playback = Playback(Tape(recorded))
-        session = played(request, recorded, playback, self._redaction(request.capture or CaptureLevel.REDACTED))
+        session = played(request, recorded.run, playback, self._redaction(request.capture or CaptureLevel.REDACTED))
         session.number_scope = RecordedPlaces(playback.tape.nodes).scope
         with self._lock:
             self._played.add(session)

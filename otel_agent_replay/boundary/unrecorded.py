@@ -1,17 +1,15 @@
-"""An observer that keeps nothing: for runs that are on record already and are only gone through again."""
+"""An observer that keeps nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from otel_agent_replay.boundary.crossing import Crossing, Place
-from otel_agent_replay.boundary.policy import EXACT
-from otel_agent_replay.boundary.runs import RunRequest
-from otel_agent_replay.boundary.session import Answerer, Session
-from otel_agent_replay.model import AnswerSource, Chunk, HttpResponseHead, Loss, Outcome, Read, RecordedRun
-from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.model import Chunk, HttpResponseHead, Loss, Outcome, Read
+
+if TYPE_CHECKING:
+    from otel_agent_replay.boundary.crossing import Crossing, Place
 
 _NOTHING_CURRENT = nullcontext()
 
@@ -48,17 +46,3 @@ class NothingRecorded:
     def inside(self, place: Place) -> AbstractContextManager[object]:  # noqa: ARG002 - the protocol's
         """Make nothing current."""
         return _NOTHING_CURRENT
-
-
-def played(request: RunRequest, recorded: RecordedRun, playback: Answerer, redaction: Redaction) -> Session:
-    """Return the open session of a run that is on record: nothing of it is live, and nothing is recorded."""
-    session = Session(
-        run_id=recorded.run.run_id,
-        root=Place.root(request.agent),
-        mode=EXACT,
-        observer=NothingRecorded(),
-        redaction=redaction,
-        answerers={AnswerSource.TAPE: playback},
-    )
-    session.open()
-    return session
