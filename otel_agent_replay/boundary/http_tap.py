@@ -9,7 +9,7 @@ from __future__ import annotations
 import collections
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import repeat
 from typing import Any
@@ -35,6 +35,7 @@ from otel_agent_replay.model import (
     make_response_head,
 )
 from otel_agent_replay.protocols.protocol import Protocol
+from otel_agent_replay.protocols.sse import may_be_malformed
 
 _clock = time.perf_counter_ns  # bound at import: our own clock reads are never recorded
 
@@ -250,12 +251,22 @@ class ResponseTap:
             facts[semconv.RESPONSE_TIME_TO_FIRST_CHUNK] = (self._times[0] - self._began_ns) / 1e9
         found = protocol.response_facts(self._first + plain, self._media_type, head.status)
         facts.update(found)
-        understood = semconv.RESPONSE_MODEL in found or semconv.RESPONSE_FINISH_REASONS in found
-        if whole and head.status < 400 and not understood and not self._told:
+        if self._to_be_read_in_full(plain, head.status, found, whole=whole):
             problems = protocol.fold(plain, self._media_type, head.status).problems
             if problems:
                 facts[semconv.MALFORMED] = "; ".join(problems)
         return facts
+
+    def _to_be_read_in_full(
+        self, plain: bytes, status: int, found: Mapping[str, AttributeValue], *, whole: bool
+    ) -> bool:
+        """Whether something in an answer may be malformed. Reading each in full is for when it is sealed."""
+        if status >= 400 or self._told:
+            return False
+        if whole and semconv.RESPONSE_MODEL not in found and semconv.RESPONSE_FINISH_REASONS not in found:
+            return True
+        # Also of a stream that its reader left: a client leaves at the event that it cannot read.
+        return self._media_type == MediaType.EVENT_STREAM.value and may_be_malformed(plain)
 
     def _overflow(self, now: int) -> None:
         try:

@@ -134,3 +134,27 @@ def looks_like_sse(body: bytes) -> bool:
     """Whether `body` starts as an event stream does: decides where a media type is missing or wrong."""
     start = body[:64].removeprefix(_BOM).lstrip(b"\r\n")
     return start.startswith((b"data:", b"event:", b":", b"id:", b"retry:"))
+
+
+def may_be_malformed(body: bytes) -> bool:
+    """Whether some data in an event stream is visibly no JSON object, by its ends alone: for where time is dear.
+
+    True says "read it in full", not more: an object may go over several lines. A line that the end of the body
+    left open is not looked at.
+    """
+    lines = body.split(b"\n")
+    left_open = lines.pop()
+    if not body.isascii():
+        try:
+            body[: len(body) - len(left_open)].decode("utf-8")
+        except UnicodeDecodeError:
+            return True
+    odd = [line for line in lines if line[:5] == b"data:" and (line[-1:] != b"}" or line[5:7] != b" {")]
+    return any(not _is_object(line[5:].strip()) for line in odd)
+
+
+def _is_object(data: bytes) -> bool:
+    return data in _NO_OBJECTS or (data[:1] == b"{" and data[-1:] == b"}")
+
+
+_NO_OBJECTS = frozenset((b"", b"[DONE]"))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import re
 
 import pytest
 
@@ -20,6 +22,7 @@ from otel_agent_replay.testing.replies import (
 )
 from tests.support.tape_session import recording, replaying
 
+httpx2 = pytest.importorskip("httpx2")
 openai = pytest.importorskip("openai")
 anthropic = pytest.importorskip("anthropic")
 
@@ -200,6 +203,26 @@ def test_output_that_no_parser_understands_is_kept_and_marked():
     outcome = observer.exchanges[0].outcome
     assert outcome.result.data == garbage
     assert outcome.attributes[semconv.MALFORMED]
+
+
+@pytest.mark.parametrize("oddity", [b'{"id": "chatcmpl-1", "cho', b"<html>busy</html>", b'{"id": "\xff"}'])
+def test_one_malformed_event_in_a_stream_is_kept_and_marked(oddity):
+    """The rest is read, and the outcome says which event it was, for a reader of bytes and a client that gives up."""
+    broken = STREAM.body.replace(b"\n\ndata: [DONE]", b"\n\ndata: %s\n\n%s" % (oddity, STREAM.body))
+
+    def read_bytes(url):
+        body = {"model": "m", "messages": ASK, "stream": True}
+        return [httpx2.post(url + "/v1/chat/completions", json=body, timeout=10).content]
+
+    for call in (read_bytes, openai_stream):
+        with ScriptedProvider([Reply.of_events(broken)]) as provider, recording() as observer:
+            with contextlib.suppress(ValueError):  # the client's, of JSON that is none
+                assert call(provider.url) == [broken]
+        (exchange,) = observer.exchanges
+        assert broken.startswith(exchange.outcome.result.data), call
+        assert oddity in exchange.outcome.result.data
+        assert re.match(r"event 7 is (no JSON object|not UTF-8)", exchange.outcome.attributes[semconv.MALFORMED]), call
+        assert exchange.outcome.attributes[semconv.RESPONSE_MODEL] == "gpt-4o-mini"
 
 
 def test_the_raw_response_of_a_client_replays():

@@ -210,6 +210,20 @@ def test_inline_of_a_malformed_exchange_is_its_bytes(service):
     assert json.loads(span[semconv.INPUT_MESSAGES])[0]["role"] == "system"
 
 
+def test_a_malformed_event_is_told_on_the_live_span_of_its_stream(service):
+    """The service's backend learns of an event that cannot be read; of a good stream it is told nothing."""
+    good = openai_chat_stream(["It is ", "lost."])
+    bad = Reply.of_events(good.body.replace(b"\n\ndata: [DONE]", b"\n\ndata: upstream busy\n\ndata: [DONE]"))
+    backend = service()
+    ask(good, chat(stream=True))
+    assert semconv.MALFORMED not in backend.spans["chat gpt-4o-mini"]
+    backend.exporter.clear()
+    ask(bad, chat(stream=True))
+    span = backend.spans["chat gpt-4o-mini"]
+    assert span[semconv.MALFORMED].startswith("event 5 is no JSON object")
+    assert span[semconv.RESPONSE_FINISH_REASONS] == ("stop",)
+
+
 def test_inline_costs_an_unsampled_run_nothing(service, monkeypatch):
     """Where the service's sampler leaves a trace out, no message is put together."""
     from otel_agent_replay.capture import inline

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from otel_agent_replay.protocols import SseEvent, SseParser, events_of
+from otel_agent_replay.protocols.sse import may_be_malformed
 
 
 def data(body: bytes) -> list[str]:
@@ -66,3 +67,19 @@ def test_a_byte_order_mark_is_no_part_of_the_first_field():
 def test_bytes_that_are_no_utf8_are_marked():
     """Invalid UTF-8 becomes U+FFFD and the event says so."""
     assert list(events_of(b"data: a\xff\n\n")) == [SseEvent("a�", valid=False)]
+
+
+@pytest.mark.parametrize(
+    ("body", "odd"),
+    [
+        (b'event: a\ndata: {"a": 1}\n\ndata:{"b": 2} \r\n\n: note\n\ndata: [DONE]\n\n', False),
+        (b'data: {"a": 1}\n\ndata: {"b": ', False),
+        ('data: {"a": "\u00fc"}\n\ndata: {"b": "\u00fc'.encode()[:-1], False),
+        (b'data: {"a": 1}\n\ndata: {"b": \n\ndata: [DONE]\n\n', True),
+        (b"data: busy}\n\n", True),
+        (b'data: {"a": "\xff"}\n\n', True),
+    ],
+)
+def test_data_that_is_visibly_no_object_is_suspected(body, odd):
+    """Cut, plain and undecodable data are; good data are not, nor is the line that the end of the body left open."""
+    assert may_be_malformed(body) is odd
