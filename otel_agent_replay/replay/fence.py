@@ -185,14 +185,17 @@ class Fence:
 
     def resolve(self, args: tuple[Any, ...]) -> str | None:
         """A name is looked up. Numeric addresses and localhost ask nobody."""
-        host = args[0]
-        if isinstance(host, tuple):
-            host = host[0] if host else None
-        if isinstance(host, bytes):
-            host = host.decode("utf-8", "replace")
-        if host is None or host in ("", "localhost") or host.lower() in self.endpoints.names or _is_numeric(host):
+        host = _host_in(args)
+        if host in ("", "localhost") or host.lower() in self.endpoints.names or _is_numeric(host):
             return None
         return f"resolve {host}"
+
+    def name(self, args: tuple[Any, ...]) -> str | None:
+        """The name of an address is looked up: for that a numeric one asks a server, too."""
+        host = _host_in(args)
+        if _is_numeric(host) and not _is_loopback(host):
+            return f"resolve the name of {host}"
+        return self.resolve(args)
 
     def start(self, args: tuple[Any, ...]) -> str | None:
         """A child process is started."""
@@ -221,8 +224,8 @@ _CHECKS: Mapping[str, _Check] = {
     "socket.sendmsg": Fence.send,
     "socket.getaddrinfo": Fence.resolve,
     "socket.gethostbyname": Fence.resolve,
-    "socket.gethostbyaddr": Fence.resolve,
-    "socket.getnameinfo": Fence.resolve,
+    "socket.gethostbyaddr": Fence.name,
+    "socket.getnameinfo": Fence.name,
     "subprocess.Popen": Fence.start,
     "os.system": Fence.start,
     "os.posix_spawn": Fence.start,
@@ -388,6 +391,16 @@ def _is_socketpair() -> bool:
         and frame.f_code.co_filename == socket.__file__
         and frame.f_code.co_name in ("socketpair", "_fallback_socketpair")
     )
+
+
+def _host_in(args: tuple[Any, ...]) -> str:
+    """Return the host that a look-up is asked for, alone or with its port; "" for none."""
+    host = args[0]
+    if isinstance(host, tuple):
+        host = host[0] if host else None
+    if isinstance(host, bytes):
+        host = host.decode("utf-8", "replace")
+    return host or ""
 
 
 def _is_numeric(host: str) -> bool:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,12 @@ def outcome(attempt):
 @pytest.fixture
 def outside():
     """A TCP and a UDP listener that note whatever reaches them."""
+    with _listening() as found:
+        yield found
+
+
+@contextmanager
+def _listening():
     reached = []
     tcp = socket.create_server(("127.0.0.1", 0))
     udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -122,16 +129,32 @@ def test_outside_is_reached_without_a_fence(tmp_path, outside):
 IN_PROCESS = {
     "socket": ("socket.create_connection((HOST, PORT))", "connect to 127.0.0.1:"),
     "udp": ("socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', (HOST, UDP))", "send to 127.0.0.1:"),
+    "udp message": (
+        "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendmsg([b'x'], [], 0, (HOST, UDP))",
+        "send to 127.0.0.1:",
+    ),
     "dns": ("socket.getaddrinfo('example.com', 443)", "resolve example.com"),
+    "dns by name": ("socket.gethostbyname('example.com')", "resolve example.com"),
+    "dns by name, in full": ("socket.gethostbyname_ex('example.com')", "resolve example.com"),
+    "dns by address": ("socket.gethostbyaddr('example.com')", "resolve example.com"),
+    "dns of a numeric address": ("socket.gethostbyaddr('8.8.8.8')", "resolve the name of 8.8.8.8"),
+    "dns of an address with its port": ("socket.getnameinfo(('8.8.8.8', 53), 0)", "resolve the name of 8.8.8.8"),
     "subprocess": ("subprocess.run(['true', 'x'])", "start a process: true x"),
     "system": ("os.system('true')", "start a process: true"),
     "posix_spawn": ("os.posix_spawn('/bin/true', ['true'], {})", "start a process: true"),
+    "spawn": ("os.spawnv(os.P_NOWAIT, '/bin/true', ['true'])", "fork the process"),
     "fork": ("os.fork()", "fork the process"),
+    "forkpty": ("os.forkpty()", "fork the process"),
+    "exec": ("(fence.forbid_exec(), os.execv('/bin/true', ['true']))", "execute /bin/true"),
     "fork_exec": (
         "__import__('multiprocessing.util').util.spawnv_passfds(b'/bin/true', [b'true'], [])",
         "start a process: true",
     ),
     "ctypes": ("ctypes.CDLL(None).connect", "call the C function connect"),
+    "ctypes by handle": (
+        "ctypes.CDLL(None, handle=ctypes.CDLL(None)._handle)['connect']",
+        "call the C function connect",
+    ),
     "second transport": (
         "__import__('urllib.request').request.urlopen(f'http://{HOST}:{PORT}/')",
         "connect to 127.0.0.1:",
@@ -145,33 +168,44 @@ IN_PROCESS = {
 }
 
 
+@pytest.fixture(scope="module")
+def refused(tmp_path_factory):
+    """What became of every way out, tried one after another in one process; whether something got out."""
+    ways = "\n".join(f"    try_it({way!r}, lambda: {attempt})" for way, (attempt, _) in IN_PROCESS.items())
+    body = """
+fence = Fence()
+seen, came = [], {}
+fence.refused = seen.append
+fence.install()
+session.open()
+def try_it(way, attempt):
+    attempts, told = len(fence.attempts), len(seen)
+    error = outcome(attempt)
+    came[way] = [error, len(seen) - told, [[a.what, a.location, a.in_run] for a in fence.attempts[attempts:]]]
+with session.entered():
+"""
+    with _listening() as outside:
+        told, script = _child(
+            tmp_path_factory.mktemp("ways"),
+            outside,
+            f"{body}{ways}\nsession.close()\nfence.lift()\ntell(fence, came=came)",
+        )
+        return told["came"], script, outside[2]
+
+
 @pytest.mark.parametrize("way", IN_PROCESS)
-def test_in_process_fence_names_what_and_where(tmp_path, outside, way):
-    """Code of a run gets FenceViolation naming the attempt and the application's file and line."""
-    attempt, what = IN_PROCESS[way]
-    told, script = _child(
-        tmp_path,
-        outside,
-        f"""
-        fence = Fence()
-        seen = []
-        fence.refused = seen.append
-        fence.install()
-        session.open()
-        with session.entered():
-            came = outcome(lambda: {attempt})
-        session.close()
-        fence.lift()
-        tell(fence, came=came, seen=len(seen))
-        """,
-    )
-    assert told["came"].startswith("FenceViolation: "), told
-    assert told["seen"] == 1
-    assert [attempt[2] for attempt in told["attempts"]] == [True]
-    assert told["attempts"][0][0].startswith(what)
-    line = next(n for n, text in enumerate(Path(script).read_text().splitlines(), 1) if "came = outcome" in text)
-    assert told["attempts"][0][1] == f"{script}:{line}"
-    assert outside[2] == []
+def test_in_process_fence_names_what_and_where(refused, way):
+    """Code of a run gets FenceViolation naming the attempt and the application's file and line; nothing gets out."""
+    came, script, reached = refused
+    error, seen, attempts = came[way]
+    assert error.startswith("FenceViolation: "), came[way]
+    assert seen == 1
+    ((what, location, in_run),) = attempts
+    assert in_run
+    assert what.startswith(IN_PROCESS[way][1])
+    line = next(n for n, text in enumerate(Path(script).read_text().splitlines(), 1) if f"try_it({way!r}," in text)
+    assert location == f"{script}:{line}"
+    assert reached == []
 
 
 def test_code_outside_any_run_gets_an_ordinary_error(tmp_path, outside):
@@ -217,6 +251,7 @@ def test_what_a_process_needs_for_itself_works(tmp_path, outside):
             got = b.recv(1).decode()
             looped = asyncio.run(asyncio.to_thread(lambda: "looped"))
             socket.getaddrinfo("127.0.0.1", 80)
+            socket.getnameinfo(("127.0.0.1", 80), 0)
             socket.socket().bind(("127.0.0.1", 0))
         session.close()
         tell(fence, got=got, looped=looped)
