@@ -27,6 +27,12 @@ ALWAYS = {
     "set-cookie": "Sc4Vf8Bg1Nh6Mj3Kk7Lz",
     "split over two chunks": "sk-Sp5Qa9Wz3Sx7Ed1Cr8Fv6",
     "exception message": "Xm8Pl3Ok6Ij1Uh9Yg4Tf",
+    "exception cause": "Xc3Wn7Uv1Bh5Kt9Rz2Ls",
+    "idempotency key": "sk-Ik6Vb2Nm8Lp4Qa1Ws7Ed3",
+    "yielded item": "sk-Yi9Tg5Rf1Vc7Bx3Nz8Mq2",
+    "thread id": "sk-Th4Jk8Ld2Fs6Gw1Qp5Xo9",
+    "subject": "sk-Su7Ha3Pn9Ob5Ic1Vd8Mk4",
+    "streamed upload": "sk-Up1Xe6Zr2Cy8Tu4Iw9Ov5",
     "JSON inside JSON": "Jj7Za2Xs5Cd8Vf1Bg4Nh",
     "command line": "sk-Ar4Wq8Ex2Rt6Yu1Io9Pa3",
     "span attribute": "sk-At2Zq6Wx9Ec4Rv7Tb1Yn5",
@@ -66,7 +72,19 @@ def store(customer, note):
 
 @replay.tool(side_effect="read")
 def log_in():
-    raise LoginFailed(f"cannot reach postgres://service:{PLANTED['exception message']}@db/main")
+    try:
+        raise OSError(f"no route to amqp://service:{PLANTED['exception cause']}@queue/main")
+    except OSError as error:
+        raise LoginFailed(f"cannot reach postgres://service:{PLANTED['exception message']}@db/main") from error
+
+@replay.tool(side_effect="write", idempotency_key=lambda number: f"{PLANTED['idempotency key']}-{number}")
+def pages(number):
+    for page in range(number):
+        yield f"page {page}: {PLANTED['yielded item']}"
+
+def pieces():
+    yield b"api_key is "
+    yield PLANTED["streamed upload"].encode()
 
 def chat(client, *texts, stream=False):
     body = {"model": "m", "messages": [{"role": "user", "content": text} for text in texts], "stream": stream}
@@ -74,11 +92,13 @@ def chat(client, *texts, stream=False):
     with client.stream("POST", URL + "/v1/chat/completions", json=body, headers=headers) as response:
         return response.read()
 
-@replay.agent
+@replay.agent(thread_id=lambda question: PLANTED["thread id"], subject=lambda question: PLANTED["subject"])
 def leaky(question):
     secret = os.environ["DATABASE_PASSWORD"]
     client = httpx.Client(cookies={"session": PLANTED["cookie"]})
     client.get(URL + "/file", params={"X-Amz-Signature": PLANTED["query signature"], "q": "plain"})
+    client.post(URL + "/file", content=pieces())
+    list(pages(2))
     answer = chat(client, "what now?").decode()
     told = json.loads(answer)["choices"][0]["message"]["content"]
     packed = base64.b64encode(f"the password is {secret}, keep it".encode()).decode()
