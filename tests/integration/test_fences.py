@@ -151,10 +151,7 @@ IN_PROCESS = {
         "start a process: true",
     ),
     "ctypes": ("ctypes.CDLL(None).connect", "call the C function connect"),
-    "ctypes by handle": (
-        "ctypes.CDLL(None, handle=ctypes.CDLL(None)._handle)['connect']",
-        "call the C function connect",
-    ),
+    "C by handle": ("__import__('_ctypes').dlsym(ctypes.CDLL(None)._handle, 'connect')", "call the C function connect"),
     "second transport": (
         "__import__('urllib.request').request.urlopen(f'http://{HOST}:{PORT}/')",
         "connect to 127.0.0.1:",
