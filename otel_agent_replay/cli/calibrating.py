@@ -12,10 +12,11 @@ from otel_agent_replay.cli.record import recording_environment
 from otel_agent_replay.compare import compare
 from otel_agent_replay.compare.nondeterminism import rules_for, varying_requests
 from otel_agent_replay.errors import CannotJudge
+from otel_agent_replay.export.rules_file import redaction_at
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.model import RecordedRun
-from otel_agent_replay.replay.enclosed import wait_for
+from otel_agent_replay.replay.enclosed import Enclosure, wait_for
 from otel_agent_replay.replay.proving import Chance
 from otel_agent_replay.replay.settling import settle
 from otel_agent_replay.replay.verdict import ReplayVerdict
@@ -84,10 +85,11 @@ def _one(
     told: Callable[[str], None],
 ) -> Calibration:
     comparison = compare(a, b)
+    redaction = redaction_at(stored.root)
+    enclosure = Enclosure(stored.root, timeout_s=timeout_s, redaction=redaction, output=folder / "replays")
 
     def replay(chance: Chance, rules: Sequence[str]) -> ReplayVerdict:
-        options = {"volatile": rules, "timeout_s": timeout_s, "output": folder / "replays"}
-        verdict = replayer(stored, a, entry=entry, command=argv, options=options)(chance)
+        verdict = replayer(stored, a, entry=entry, command=argv, enclosure=enclosure, volatile=rules)(chance)
         told(f"replay of {a.run.agent} with {len(rules)} rules{_words(chance)}: {verdict.status}")
         return verdict
 

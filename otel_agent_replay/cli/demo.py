@@ -29,7 +29,8 @@ def demo(as_json: bool) -> None:
     if not RECORDING.is_dir():
         raise click.ClickException(f"the recording is not in this installation ({RECORDING}); reinstall the package")
     from otel_agent_replay.lake.catalog import Lake
-    from otel_agent_replay.replay.launch import replay_entry
+    from otel_agent_replay.replay.enclosed import Enclosure
+    from otel_agent_replay.replay.launch import entry_command, replay_command
     from otel_agent_replay.report.run_tree import run_lines
     from otel_agent_replay.report.terminal import print_lines
     from otel_agent_replay.report.verdict_lines import verdict_lines
@@ -37,17 +38,17 @@ def demo(as_json: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="agent-replay-demo-") as folder:
         lake = Path(folder) / "lake"
         shutil.copytree(RECORDING, lake)
-        stored = Lake(lake)
+        stored, enclosure = Lake(lake), Enclosure(lake)
         recorded = stored.load(stored.runs()[0].run.run_id)
         if not as_json:
             click.echo("A support agent was recorded: what crossed its boundary, step by step.\n")
             print_lines(run_lines(recorded))
             click.echo("\nIts code now runs again, every answer from the recording, the network shut:\n")
-        same = replay_entry(recorded.run, f"{_AGENT}:answer", lake=lake)
+        same = replay_command(recorded.run, entry_command(f"{_AGENT}:answer"), enclosure=enclosure)
         if not as_json:
             print_lines(verdict_lines(same))
             click.echo("\nSomebody changed one word of the prompt. The same replay:\n")
-        changed = replay_entry(recorded.run, f"{_AGENT}:answer_friendly", lake=lake)
+        changed = replay_command(recorded.run, entry_command(f"{_AGENT}:answer_friendly"), enclosure=enclosure)
     if as_json:
         click.echo(f"[{same.to_json()},\n{changed.to_json()}]")
     else:

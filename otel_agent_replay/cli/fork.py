@@ -86,7 +86,8 @@ def fork(
     from otel_agent_replay.export.unsealed import load_with_inner
     from otel_agent_replay.replay.enclosed import Enclosure
     from otel_agent_replay.replay.fork import ForkPlan, model_endpoints
-    from otel_agent_replay.replay.launch_continued import entry_command, fork_command
+    from otel_agent_replay.replay.launch import entry_command
+    from otel_agent_replay.replay.launch_continued import fork_command
     from otel_agent_replay.replay.limits import Limits
     from otel_agent_replay.replay.scrub import read_env_file
 

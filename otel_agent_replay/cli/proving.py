@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
 from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,12 +12,12 @@ from typing import Any
 
 from otel_agent_replay.cli.output import CANNOT_JUDGE, emit_json, remark
 from otel_agent_replay.errors import AgentReplayError
-from otel_agent_replay.export.rules_file import redaction_at
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.label_file import write_labels
 from otel_agent_replay.model import Label, RecordedRun
-from otel_agent_replay.replay.launch import is_process_run, replay_command, replay_entry
+from otel_agent_replay.replay.enclosed import Enclosure
+from otel_agent_replay.replay.launch import entry_command, in_process_run, replay_command
 from otel_agent_replay.replay.proving import Chance, Proof, Replayability, prove
 from otel_agent_replay.replay.verdict import ReplayVerdict
 from otel_agent_replay.report.proof_lines import proof_lines
@@ -36,18 +36,18 @@ def prove_and_keep(
     entry: str | None,
     command: Sequence[str],
     times: int,
+    enclosure: Enclosure,
+    volatile: Sequence[str],
     as_json: bool,
-    options: Mapping[str, Any],
 ) -> int:
     """Replay a run `times` times, keep the verdict as labels of it, print it, and return the exit code.
 
-    `options` are those of `replay_command`. Raises RunNotFound, ConfigurationError.
+    `enclosure` and `volatile` are those of `replay_command`. Raises RunNotFound, ConfigurationError.
     """
     recorded = stored.load(stored.find(run))
     with TemporaryDirectory(prefix="agent-replay-") as folder:
-        replay = replayer(
-            stored, recorded, entry=entry, command=command, options={**options, "output": Path(folder) / "output"}
-        )
+        quiet = replace(enclosure, output=Path(folder) / "output")
+        replay = replayer(stored, recorded, entry=entry, command=command, enclosure=quiet, volatile=volatile)
         proof = prove(recorded, _telling(replay), times=times)
     seal(stored.root)
     revision = _revision(stored, proof)
@@ -61,15 +61,20 @@ def prove_and_keep(
 
 
 def replayer(
-    stored: Lake, recorded: RecordedRun, *, entry: str | None, command: Sequence[str], options: Mapping[str, Any]
+    stored: Lake,
+    recorded: RecordedRun,
+    *,
+    entry: str | None,
+    command: Sequence[str],
+    enclosure: Enclosure,
+    volatile: Sequence[str],
 ) -> Callable[[Chance], ReplayVerdict]:
     """Return what replays a run once with a given chance, by its entry or by its command."""
-    given = {"lake": stored.root, "redaction": redaction_at(stored.root), **options}
-    if entry is not None:
-        return lambda chance: replay_entry(recorded.run, entry, chance=chance, **given)
-    siblings = stored.siblings(recorded.run.run_id)
-    of_process = any(is_process_run(stored.load(one).run) for one in siblings)
-    return lambda chance: replay_command(recorded.run, command, process_run=of_process, chance=chance, **given)
+    argv = entry_command(entry) if entry is not None else command
+    process_run = entry is None and in_process_run(stored, recorded.run)
+    return lambda chance: replay_command(
+        recorded.run, argv, enclosure=enclosure, volatile=volatile, process_run=process_run, chance=chance
+    )
 
 
 def _telling(replay: Callable[[Chance], ReplayVerdict]) -> Callable[[Chance], ReplayVerdict]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -64,7 +63,8 @@ def replay(
     from otel_agent_replay.export.rules_file import redaction_at
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.lake.catalog import Lake
-    from otel_agent_replay.replay.launch import is_process_run, replay_command, replay_entry
+    from otel_agent_replay.replay.enclosed import Enclosure
+    from otel_agent_replay.replay.launch import entry_command, in_process_run, replay_command
     from otel_agent_replay.replay.limits import Limits
     from otel_agent_replay.replay.scrub import read_env_file
     from otel_agent_replay.report.terminal import print_lines
@@ -73,22 +73,19 @@ def replay(
     seal(lake)
     stored = Lake(lake)
     recorded = stored.load(stored.find(run)).run
-    options: dict[str, Any] = {
-        "lake": lake,
-        "isolate": isolate,
-        "allow": allow,
-        "allow_write": allow_write,
-        "volatile": volatile,
-        "timeout_s": timeout,
-        "limits": Limits.parse(limits),
-        "identity": {} if env_file is None else read_env_file(env_file),
-        "redaction": redaction_at(lake),
-    }
-    if entry is not None:
-        verdict = replay_entry(recorded, entry, **options)
-    else:
-        of_process = any(is_process_run(stored.load(one).run) for one in stored.siblings(recorded.run_id))
-        verdict = replay_command(recorded, command, process_run=of_process, **options)
+    enclosure = Enclosure(
+        lake,
+        isolate=isolate,
+        allow=allow,
+        allow_write=allow_write,
+        timeout_s=timeout,
+        limits=Limits.parse(limits),
+        identity={} if env_file is None else read_env_file(env_file),
+        redaction=redaction_at(lake),
+    )
+    argv = entry_command(entry) if entry is not None else command
+    process_run = entry is None and in_process_run(stored, recorded)
+    verdict = replay_command(recorded, argv, enclosure=enclosure, volatile=volatile, process_run=process_run)
     seal(lake)
     if as_json:
         click.echo(verdict.to_json())

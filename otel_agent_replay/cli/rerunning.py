@@ -22,7 +22,7 @@ from otel_agent_replay.protocols.request_edits import RequestEdits
 from otel_agent_replay.replay.cohort import read_cohort, runs_where
 from otel_agent_replay.replay.enclosed import Enclosure, variables_of
 from otel_agent_replay.replay.fork import model_endpoints
-from otel_agent_replay.replay.launch_continued import entry_command
+from otel_agent_replay.replay.launch import entry_command
 from otel_agent_replay.replay.limits import Limits
 from otel_agent_replay.replay.rerun import plan as plans
 from otel_agent_replay.replay.rerun.crowd import Job, Purse, ResultsFile, is_done, jobs_of, plan_name, run_jobs

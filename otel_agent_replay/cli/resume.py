@@ -41,7 +41,8 @@ def resume(
     one_way_in(entry, command)
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.export.unsealed import load_run
-    from otel_agent_replay.replay.launch_continued import entry_command, resume_command
+    from otel_agent_replay.replay.launch import entry_command
+    from otel_agent_replay.replay.launch_continued import resume_command
 
     report = resume_command(
         load_run(lake, run, facts=False).run,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -71,9 +71,19 @@ def verify(
     stored = open_lake(lake, verbose=verbose)
     if replays:
         from otel_agent_replay.cli.proving import prove_and_keep
+        from otel_agent_replay.export.rules_file import redaction_at
+        from otel_agent_replay.replay.enclosed import Enclosure
 
-        options: dict[str, Any] = {"isolate": isolate, "volatile": volatile, "timeout_s": timeout}
-        return prove_and_keep(stored, run, entry=entry, command=command, times=times, as_json=as_json, options=options)
+        return prove_and_keep(
+            stored,
+            run,
+            entry=entry,
+            command=command,
+            times=times,
+            enclosure=Enclosure(lake, isolate=isolate, timeout_s=timeout, redaction=redaction_at(lake)),
+            volatile=volatile,
+            as_json=as_json,
+        )
     return _digests(stored, run, as_json=as_json)
 
 

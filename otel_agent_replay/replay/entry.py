@@ -1,6 +1,6 @@
 """`python -m otel_agent_replay.replay.entry pkg.mod:func`: call an agent with its recorded input.
 
-Runs in the child that `launch.replay_entry` starts, which its start-up shim has made a replay already. The
+Runs in the child that `launch.entry_command` starts, which its start-up shim has made a replay already. The
 function is named by the person who replays, never by the recording.
 """
 

@@ -9,122 +9,73 @@ from __future__ import annotations
 import re
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from otel_agent_replay.errors import RecordingError
 from otel_agent_replay.model import Run, why_not_again
-from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.audit import enter
 from otel_agent_replay.replay.child import ENTRY_MODULE
 from otel_agent_replay.replay.enclosed import Enclosure
-from otel_agent_replay.replay.limits import Limits
 from otel_agent_replay.replay.proving import Chance
 from otel_agent_replay.replay.verdict import RefusedAttempt, ReplayVerdict, VerdictStatus
 
+if TYPE_CHECKING:
+    from otel_agent_replay.lake.catalog import Lake
+
 _DECLARED = re.compile(r"[\w.]+:[\w.<>]+\Z")
+
+
+def entry_command(entry: str) -> list[str]:
+    """Return the command that calls the agent `pkg.mod:func` with the recorded input."""
+    return [sys.executable, "-m", ENTRY_MODULE, entry]
 
 
 def replay_command(
     run: Run,
     argv: Sequence[str],
     *,
-    lake: Path,
-    isolate: bool = False,
-    allow: Sequence[str] = (),
-    allow_write: Sequence[str | Path] = (),
+    enclosure: Enclosure,
     volatile: Sequence[str] = (),
     process_run: bool | None = None,
-    environment: Mapping[str, str] | None = None,
-    directory: Path | None = None,
-    timeout_s: float | None = None,
-    limits: Limits | None = None,
-    identity: Mapping[str, str] | None = None,
-    redaction: Redaction | None = None,
-    output: Path | None = None,
     chance: Chance | None = None,
 ) -> ReplayVerdict:
-    """Replay `run` by starting the command that was recorded; return the verdict.
+    """Replay `run` by starting the command that was recorded behind the walls of `enclosure`; return the verdict.
 
-    `lake` holds the run, sealed. `process_run` tells that the whole process was recorded as one run (None: seen
-    from the run's entry). `allow` are endpoints that the child may reach, `allow_write` folders (or files) that it may
-    write in. `environment` and `directory` are the child's (default: ours). The environment is scrubbed of credentials
-    by `redaction` (default: the built-in rules); `identity` are variables that the replay gets instead, which are
-    never stored. What the child prints goes to the file `output` (default: where ours goes). After `timeout_s`, or
-    beyond `limits`, the child is killed. Raises ConfigurationError for a command
-    that cannot become a replay, CannotJudge where the walls that were asked for cannot stand. `chance` is another
-    hash seed and other scheduling than the recorded ones.
+    `process_run` tells that the whole process was recorded as one run (None: seen from the run's entry and the
+    command). `volatile` are JSON paths of requests that are not compared, `chance` is another hash seed and other
+    scheduling than the recorded ones. Raises ConfigurationError for a command that cannot become a replay, CannotJudge
+    where the walls that were asked for cannot stand.
     """
     if why := why_not_again(run):
         return _unknown(run, why, None)
     chance = chance or Chance()
-    enclosure = Enclosure(
-        lake=lake,
-        isolate=isolate,
-        allow=allow,
-        allow_write=allow_write,
-        environment=environment,
-        directory=directory,
-        timeout_s=timeout_s,
-        limits=limits or Limits(),
-        identity=identity or {},
-        redaction=redaction or Redaction.default(),
-        output=output,
-        hash_seed=chance.hash_seed,
-    )
+    enclosure = replace(enclosure, hash_seed=chance.hash_seed)
     with tempfile.TemporaryDirectory(prefix="agent-replay-", ignore_cleanup_errors=True) as folder:
         report = Path(folder) / "verdict.json"
         options = {
             "REPORT": str(report),
-            "PROCESS_RUN": str(is_process_run(run) if process_run is None else process_run).lower(),
+            "PROCESS_RUN": str(starts_process_run(run, argv) if process_run is None else process_run).lower(),
             "VOLATILE": ",".join(volatile),
             "SHUFFLE": str(chance.shuffle or ""),
         }
         ended = enclosure.run(run, argv, Path(folder), action="replay", mode="exact", options=options)
-        verdict = _verdict(run, report, ended.status, timeout_s, enclosure.limits)
+        verdict = _verdict(run, report, ended.status, enclosure)
         if verdict.fences and not all(any(one.startswith(name) for one in verdict.fences) for name in ended.walls):
-            enter(lake, "walls", run_id=run.run_id, mode="exact", walls=verdict.fences)
+            enter(enclosure.lake, "walls", run_id=run.run_id, mode="exact", walls=verdict.fences)
         return _with_refused(verdict, ended.refused) if ended.refused else verdict
 
 
-def replay_entry(
-    run: Run,
-    entry: str,
-    *,
-    lake: Path,
-    isolate: bool = False,
-    allow: Sequence[str] = (),
-    allow_write: Sequence[str | Path] = (),
-    volatile: Sequence[str] = (),
-    environment: Mapping[str, str] | None = None,
-    directory: Path | None = None,
-    timeout_s: float | None = None,
-    limits: Limits | None = None,
-    identity: Mapping[str, str] | None = None,
-    redaction: Redaction | None = None,
-    output: Path | None = None,
-    chance: Chance | None = None,
-) -> ReplayVerdict:
-    """Replay `run` alone by calling `pkg.mod:func` with the recorded input; return the verdict."""
-    return replay_command(
-        run,
-        [sys.executable, "-m", ENTRY_MODULE, entry],
-        lake=lake,
-        isolate=isolate,
-        allow=allow,
-        allow_write=allow_write,
-        volatile=volatile,
-        process_run=False,
-        environment=environment,
-        directory=directory,
-        timeout_s=timeout_s,
-        limits=limits,
-        identity=identity,
-        redaction=redaction,
-        output=output,
-        chance=chance,
-    )
+def in_process_run(stored: Lake, run: Run) -> bool:
+    """Return whether the process of a run was recorded as a run of its own; `stored` is the lake that holds them."""
+    return any(is_process_run(stored.load(one).run) for one in stored.siblings(run.run_id))
+
+
+def starts_process_run(run: Run, argv: Sequence[str]) -> bool:
+    """Return whether a command brings back the run of a whole process, and does not call an agent alone."""
+    return ENTRY_MODULE not in argv and is_process_run(run)
 
 
 def is_process_run(run: Run) -> bool:
@@ -138,7 +89,8 @@ def _with_refused(verdict: ReplayVerdict, refused: Sequence[str]) -> ReplayVerdi
     return replace(verdict, attempts=verdict.attempts + seen)
 
 
-def _verdict(run: Run, report: Path, status: int | None, timeout_s: float | None, limits: Limits) -> ReplayVerdict:
+def _verdict(run: Run, report: Path, status: int | None, enclosure: Enclosure) -> ReplayVerdict:
+    limits = enclosure.limits
     killed = limits.killed(status)
     if report.exists():
         try:
@@ -151,7 +103,7 @@ def _verdict(run: Run, report: Path, status: int | None, timeout_s: float | None
     if killed:
         return _unknown(run, killed, status)
     if status is None:
-        return _unknown(run, f"the replay did not end within {timeout_s} s and was killed", status)
+        return _unknown(run, f"the replay did not end within {enclosure.timeout_s} s and was killed", status)
     standing = limits.standing()
     beside = f" (under a {standing})" if standing else ""
     if status < 0:

@@ -6,7 +6,6 @@ A resumption is production's own work: it keeps its environment and may go anywh
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,19 +14,13 @@ from pathlib import Path
 from otel_agent_replay.errors import CannotJudge, RecordingError
 from otel_agent_replay.model import Run, why_not_again
 from otel_agent_replay.replay.audit import enter
-from otel_agent_replay.replay.child import ENTRY_MODULE
 from otel_agent_replay.replay.continued_report import ContinuedReport
 from otel_agent_replay.replay.enclosed import Enclosure, child_environment, refuse_deaf, wait_for
 from otel_agent_replay.replay.fork import ForkPlan
-from otel_agent_replay.replay.launch import is_process_run
+from otel_agent_replay.replay.launch import starts_process_run
 from otel_agent_replay.replay.report_file import read_whole
 
 FILE_LEDGER = "file"
-
-
-def entry_command(entry: str) -> list[str]:
-    """Return the command that calls the agent `pkg.mod:func` with the recorded input."""
-    return [sys.executable, "-m", ENTRY_MODULE, entry]
 
 
 def resume_command(
@@ -61,7 +54,7 @@ def resume_command(
             "LAKE": str(Path(lake).resolve()),
             "REPORT": str(report),
             "SEAL": "off",
-            "PROCESS_RUN": _of_process(run, argv),
+            "PROCESS_RUN": str(starts_process_run(run, argv)).lower(),
             "LEDGER": ledger or child.get("AGENT_REPLAY_LEDGER") or FILE_LEDGER,
             "CHANGED": "true" if changed else "",
             "MAX_STEPS": str(max_steps or ""),
@@ -85,15 +78,11 @@ def fork_command(
         options = {
             "REPORT": str(report),
             "PLAN": str(path),
-            "PROCESS_RUN": _of_process(run, argv),
+            "PROCESS_RUN": str(starts_process_run(run, argv)).lower(),
             "MAX_STEPS": str(max_steps or ""),
         }
         ended = enclosure.run(run, argv, Path(folder), action="fork", mode="fork", options=options)
         return _report(run, "fork", report, ended.status, enclosure.timeout_s)
-
-
-def _of_process(run: Run, argv: Sequence[str]) -> str:
-    return str(ENTRY_MODULE not in argv and is_process_run(run)).lower()
 
 
 def _report(run: Run, mode: str, path: Path, status: int | None, timeout_s: float | None) -> ContinuedReport:

@@ -7,17 +7,16 @@ from pathlib import Path
 from otel_agent_replay.casebook.queries import rows_of
 from otel_agent_replay.compare import compare
 from otel_agent_replay.errors import AgentReplayError, ConfigurationError
-from otel_agent_replay.export.rules_file import redaction_at
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.gate import check
 from otel_agent_replay.gate.decision import part_of_run, whole_run
 from otel_agent_replay.gate.verdict import Means, Reason, Trial
 from otel_agent_replay.lake.catalog import Lake, StoredRun
 from otel_agent_replay.model import RunStatus
-from otel_agent_replay.replay.launch import is_process_run, replay_command
+from otel_agent_replay.replay.launch import in_process_run, replay_command
 from otel_agent_replay.replay.verdict import ReplayVerdict, VerdictStatus
 from otel_agent_replay.trials.options import TrialOptions
-from otel_agent_replay.trials.started import argv_of, loaded
+from otel_agent_replay.trials.started import argv_of, enclosure_of, loaded
 from otel_agent_replay.trials.subject import Subject
 from otel_agent_replay.trials.words import first_line, with_last_words
 
@@ -66,25 +65,12 @@ def _recorded(subject: Subject) -> StoredRun:
 
 
 def _replayed(subject: Subject, recorded: StoredRun, options: TrialOptions, output: Path) -> ReplayVerdict:
-    of_process = False
-    if options.command:
-        lake = Lake(subject.lake)
-        of_process = any(is_process_run(lake.load(one).run) for one in lake.siblings(recorded.run.run_id))
     return replay_command(
         recorded.run,
         argv_of(subject, options),
-        lake=subject.lake,
-        process_run=of_process,
-        isolate=options.isolate,
-        allow=options.allow,
-        allow_write=options.allow_write,
+        enclosure=enclosure_of(subject, options, output),
         volatile=options.volatile,
-        timeout_s=options.timeout_s,
-        limits=options.limits,
-        identity=options.identity,
-        environment=options.environment,
-        redaction=redaction_at(subject.lake),
-        output=output,
+        process_run=bool(options.command) and in_process_run(Lake(subject.lake), recorded.run),
     )
 
 

@@ -26,7 +26,7 @@ from otel_agent_replay.replay.fork import ForkPlan, model_endpoints
 from otel_agent_replay.replay.launch_continued import fork_command
 from otel_agent_replay.replay.spending import Spending
 from otel_agent_replay.trials.options import TrialOptions
-from otel_agent_replay.trials.started import argv_of, live_enclosure, loaded
+from otel_agent_replay.trials.started import argv_of, enclosure_of, loaded
 from otel_agent_replay.trials.subject import Subject
 from otel_agent_replay.trials.words import first_line, with_last_words
 
@@ -43,7 +43,7 @@ def live_trial(subject: Subject, at: int, repeat: int, options: TrialOptions, *,
         raise ConfigurationError(f"case {subject.case.name!r} has no recorded run to leave")
     output = subject.work / f"live-{repeat}.log"
     argv = argv_of(subject, options)
-    enclosure = live_enclosure(subject, options, model_endpoints(recorded), output)
+    enclosure = enclosure_of(subject, options, output, endpoints=model_endpoints(recorded))
     spending, price = Spending(usd=usd), options.candidate.price
     plan = ForkPlan(at, options.edits, seed=f"gate {repeat}", jumps=False, spending=spending, price=price)
     try:

@@ -18,7 +18,7 @@ from otel_agent_replay.replay.rerun.report import RerunStatus
 from otel_agent_replay.replay.spending import Spending
 from otel_agent_replay.trials.live import spent_usd
 from otel_agent_replay.trials.options import TrialOptions
-from otel_agent_replay.trials.started import argv_of, live_enclosure, loaded
+from otel_agent_replay.trials.started import argv_of, enclosure_of, loaded
 from otel_agent_replay.trials.subject import Subject
 from otel_agent_replay.trials.words import first_line, with_last_words
 
@@ -35,7 +35,7 @@ def rerun_trial(subject: Subject, repeat: int, options: TrialOptions, *, usd: fl
     into = subject.work / "reruns"
     into.mkdir(exist_ok=True)
     endpoints = [*([endpoint_of(candidate.base_url)] if candidate.base_url else []), *model_endpoints(recorded)]
-    enclosure = live_enclosure(subject, options, endpoints, output, into=into)
+    enclosure = enclosure_of(subject, options, output, endpoints=endpoints, into=into)
     changed = bool(options.edits) or candidate.base_url or candidate.key
     plan = RerunPlan(
         lane=CANDIDATE if changed else BASELINE,

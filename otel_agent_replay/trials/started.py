@@ -9,7 +9,7 @@ from otel_agent_replay.errors import AgentReplayError, ConfigurationError
 from otel_agent_replay.export.rules_file import redaction_at
 from otel_agent_replay.lake.catalog import Lake, StoredRun
 from otel_agent_replay.replay.enclosed import Enclosure
-from otel_agent_replay.replay.launch_continued import entry_command
+from otel_agent_replay.replay.launch import entry_command
 from otel_agent_replay.trials.options import TrialOptions
 from otel_agent_replay.trials.subject import Subject
 
@@ -27,10 +27,10 @@ def argv_of(subject: Subject, options: TrialOptions) -> list[str]:
     return entry_command(entry)
 
 
-def live_enclosure(
-    subject: Subject, options: TrialOptions, endpoints: Iterable[str], output: Path, *, into: Path | None = None
+def enclosure_of(
+    subject: Subject, options: TrialOptions, output: Path, *, endpoints: Iterable[str] = (), into: Path | None = None
 ) -> Enclosure:
-    """Return the walls of a trial that asks models live at `endpoints`; it records into `into`, or its own lake."""
+    """Return the walls of a trial; it may ask models live at `endpoints`, and records into `into`, or its own lake."""
     return Enclosure(
         lake=subject.lake,
         into=into,

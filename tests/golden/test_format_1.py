@@ -19,7 +19,8 @@ from otel_agent_replay.lake.verify import verify
 from otel_agent_replay.model import Kind, OutcomeStatus, RunStatus, SideEffect
 from otel_agent_replay.payload.codec import decode
 from otel_agent_replay.replay import isolation
-from otel_agent_replay.replay.launch import replay_command, replay_entry
+from otel_agent_replay.replay.enclosed import Enclosure
+from otel_agent_replay.replay.launch import entry_command, replay_command
 from tests.golden.make_format_1 import ANSWER, MOST_BYTES
 from tests.support.agents import ROOT, assert_same
 
@@ -168,9 +169,8 @@ def test_it_replays_by_its_command(lake, recorded, isolate):
     if isolate and isolation.why_not():
         pytest.skip(isolation.why_not())
     command = [sys.executable, str(FOLDER / "agent.py")]
-    verdict = replay_command(
-        recorded.run, command, lake=lake, isolate=isolate, environment=environment(), directory=lake, timeout_s=60
-    )
+    enclosure = Enclosure(lake, isolate=isolate, environment=environment(), directory=lake, timeout_s=60)
+    verdict = replay_command(recorded.run, command, enclosure=enclosure)
     assert_same(verdict)
     assert verdict.output_same
     assert verdict.order_not_imposed == ()
@@ -182,9 +182,8 @@ def test_it_replays_by_its_command(lake, recorded, isolate):
 
 def test_it_replays_by_its_entry(lake, recorded):
     """Called with its recorded input, the agent does the same."""
-    verdict = replay_entry(
-        recorded.run, "agent:golden", lake=lake, environment=environment(), directory=FOLDER, timeout_s=60
-    )
+    enclosure = Enclosure(lake, environment=environment(), directory=FOLDER, timeout_s=60)
+    verdict = replay_command(recorded.run, entry_command("agent:golden"), enclosure=enclosure)
     assert_same(verdict)
 
 
@@ -192,9 +191,8 @@ def test_a_changed_prompt_departs_at_its_message(lake, recorded, tmp_path):
     """The recording can tell a changed agent from the one that made it."""
     changed = tmp_path / "agent.py"
     changed.write_text((FOLDER / "agent.py").read_text().replace("Be short.", "Be kind."))
-    verdict = replay_command(
-        recorded.run, [sys.executable, str(changed)], lake=lake, environment=environment(), directory=lake, timeout_s=60
-    )
+    enclosure = Enclosure(lake, environment=environment(), directory=lake, timeout_s=60)
+    verdict = replay_command(recorded.run, [sys.executable, str(changed)], enclosure=enclosure)
     assert verdict.exit_code == 1
     assert verdict.departure.differences[0].startswith("messages[0].content")
 

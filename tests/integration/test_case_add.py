@@ -14,7 +14,8 @@ from otel_agent_replay.gate import Case
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.model import Kind
 from otel_agent_replay.payload.synthetic import is_luhn
-from otel_agent_replay.replay.launch import replay_entry
+from otel_agent_replay.replay.enclosed import Enclosure
+from otel_agent_replay.replay.launch import entry_command, replay_command
 from otel_agent_replay.replay.verdict import VerdictStatus
 from otel_agent_replay.testing import ScriptedProvider
 from otel_agent_replay.testing.replies import openai_chat, openai_chat_stream
@@ -151,14 +152,8 @@ def test_the_case_replays_exactly(recorded, case):
     """The agent's real code, called with the made-up input and with no server, goes the recorded way to its end."""
     script, stored = recorded
     lake = Lake(case / "lake")
-    verdict = replay_entry(
-        lake.load(stored.run.run_id).run,
-        "desk_app:desk",
-        lake=case / "lake",
-        environment=script.environment,
-        directory=script.folder,
-        timeout_s=PATIENCE_S,
-    )
+    enclosure = Enclosure(case / "lake", environment=script.environment, directory=script.folder, timeout_s=PATIENCE_S)
+    verdict = replay_command(lake.load(stored.run.run_id).run, entry_command("desk_app:desk"), enclosure=enclosure)
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
     assert verdict.output_same
     assert verdict.input_same

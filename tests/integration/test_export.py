@@ -27,6 +27,7 @@ from otel_agent_replay.model import LossReason, RunStatus, Span
 from otel_agent_replay.otlp.parts import PartJoiner, messages_of
 from otel_agent_replay.otlp.runs import NOT_RECEIVED, run_of_own_spans, spans_of_run
 from otel_agent_replay.otlp.spans import spans_of
+from otel_agent_replay.replay.enclosed import Enclosure
 from otel_agent_replay.replay.launch import replay_command
 from otel_agent_replay.testing.provider import Reply, ScriptedProvider
 from tests.support.agents import Script, assert_same
@@ -97,9 +98,7 @@ def test_an_imported_run_of_ours_replays_exactly(recorded, tmp_path):
     verdict = replay_command(
         Lake(tmp_path / "fresh").load(run_id).run,
         [*script.argv, url],
-        lake=tmp_path / "fresh",
-        environment=script.environment,
-        directory=script.folder,
+        enclosure=Enclosure(tmp_path / "fresh", environment=script.environment, directory=script.folder),
     )
     assert_same(verdict)
 

@@ -13,7 +13,8 @@ from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.replay import isolation, landlock
-from otel_agent_replay.replay.launch import replay_command, replay_entry
+from otel_agent_replay.replay.enclosed import Enclosure
+from otel_agent_replay.replay.launch import entry_command, replay_command
 from otel_agent_replay.replay.verdict import VerdictStatus
 
 AGENT = """
@@ -180,15 +181,13 @@ class Recorded:
         self.script.write_text(text.replace(old, new))
 
     def replay(self, run, **options):
-        return replay_command(
-            run, [sys.executable, str(self.script)], lake=self.lake, environment=self.environment,
-            directory=self.folder, timeout_s=60, **options,
-        )  # fmt: skip
+        return self.start(run, [sys.executable, str(self.script)], **options)
 
-    def replay_entry(self, run, entry, **options):
-        return replay_entry(
-            run, entry, lake=self.lake, environment=self.environment, directory=self.folder, timeout_s=60, **options
+    def start(self, run, argv, *, lake=None, isolate=False):
+        enclosure = Enclosure(
+            lake or self.lake, isolate=isolate, environment=self.environment, directory=self.folder, timeout_s=60
         )
+        return replay_command(run, argv, enclosure=enclosure)
 
 
 @pytest.fixture
@@ -292,7 +291,7 @@ def test_way_out_is_a_departure_with_its_place(recorded):
 def test_entry_replays_one_run_alone(recorded, agent):
     """`--entry` calls the agent with its recorded input; the other runs of its process are not needed."""
     runs = recorded.record()
-    verdict = recorded.replay_entry(runs[agent], f"helpdesk:{agent}")
+    verdict = recorded.start(runs[agent], entry_command(f"helpdesk:{agent}"))
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
     assert verdict.others == ()
     assert recorded.log.read_text() == recorded.lived
@@ -303,7 +302,7 @@ def test_entry_of_what_was_a_script_knows_its_own_classes(recorded):
     recorded.script.write_text(OWN_CLASSES)
     recorded.log.write_text("")
     run = recorded.record()["support"]
-    verdict = recorded.replay_entry(run, "helpdesk:support")
+    verdict = recorded.start(run, entry_command("helpdesk:support"))
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
     assert verdict.input_same is True
     assert verdict.output_same is True
@@ -322,10 +321,7 @@ def test_process_that_dies_without_a_word_cannot_be_judged(recorded):
 def test_command_that_starts_no_such_run_cannot_be_judged(recorded):
     """Another command than the recorded one is not judged."""
     runs = recorded.record()
-    verdict = replay_command(
-        runs["support"], [sys.executable, "-c", "print(1)"], lake=recorded.lake,
-        environment=recorded.environment, directory=recorded.folder, timeout_s=60,
-    )  # fmt: skip
+    verdict = recorded.start(runs["support"], [sys.executable, "-c", "print(1)"])
     assert verdict.status is VerdictStatus.CANNOT_JUDGE
     assert "never started a run of agent 'support'" in verdict.reason
 
@@ -382,7 +378,7 @@ def test_python_that_ignores_the_shim_is_refused(recorded):
     """`python -I` would run the agent live: it is not even started."""
     runs = recorded.record()
     with pytest.raises(ConfigurationError, match="would run live"):
-        replay_command(runs["support"], [sys.executable, "-I", str(recorded.script)], lake=recorded.lake)
+        recorded.start(runs["support"], [sys.executable, "-I", str(recorded.script)])
     assert recorded.log.read_text() == recorded.lived
 
 
@@ -408,10 +404,7 @@ def test_another_sitecustomize_still_runs(recorded):
 def test_environment_of_a_broken_installation_never_goes_live(recorded):
     """Where the replay cannot be set up, the process ends before the agent's code."""
     runs = recorded.record()
-    verdict = replay_command(
-        runs["support"], [sys.executable, str(recorded.script)], lake=recorded.folder / "nowhere",
-        environment=recorded.environment, directory=recorded.folder, timeout_s=60,
-    )  # fmt: skip
+    verdict = recorded.replay(runs["support"], lake=recorded.folder / "nowhere")
     assert verdict.status is VerdictStatus.CANNOT_JUDGE
     assert verdict.child_exit == 125
     assert recorded.log.read_text() == recorded.lived

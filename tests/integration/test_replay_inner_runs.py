@@ -11,10 +11,10 @@ from otel_agent_replay.boundary.runs import set_run_factory
 from otel_agent_replay.errors import ReplayInterrupt
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
-from otel_agent_replay.replay.launch import replay_entry
+from otel_agent_replay.replay.launch import entry_command
 from otel_agent_replay.replay.runs import ReplayRuns
 from otel_agent_replay.replay.verdict import VerdictStatus
-from tests.support.agents import PATIENCE_S, Script, assert_same
+from tests.support.agents import Script, assert_same
 
 TEAM = """
 import asyncio, random, time
@@ -67,10 +67,7 @@ def test_an_agent_of_agents_replays_by_its_entry_and_by_its_command(tmp_path):
     script = Script(tmp_path, TEAM, name="team.py")
     team = script.record()["team"]
     by_command = script.replay(team)
-    by_entry = replay_entry(
-        team.run, "team:team", lake=script.lake, environment=script.environment, directory=tmp_path,
-        timeout_s=PATIENCE_S,
-    )  # fmt: skip
+    by_entry = script.replay(team, command=entry_command("team:team"))
     for verdict in (by_entry, by_command):
         assert_same(verdict)
         assert verdict.output_same is True

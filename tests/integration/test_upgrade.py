@@ -27,6 +27,7 @@ from otel_agent_replay.lake.upgrade import upgrade
 from otel_agent_replay.lake.verify import verify
 from otel_agent_replay.lake.views import connect
 from otel_agent_replay.lake.writer import write_runs
+from otel_agent_replay.replay.enclosed import Enclosure
 from otel_agent_replay.replay.launch import replay_command
 from tests.support.lake_runs import full_run
 
@@ -125,9 +126,8 @@ def test_the_golden_recording_as_an_older_lake_upgrades_and_replays(tmp_path):
     assert compare(golden, loaded).verdict is Verdict.IDENTICAL
     command = [sys.executable, str(GOLDEN.parent / "agent.py")]
     environment = {"PYTHONPATH": str(ROOT), "PATH": ""}
-    verdict = replay_command(
-        loaded.run, command, lake=lake, isolate=False, environment=environment, directory=lake, timeout_s=60
-    )
+    enclosure = Enclosure(lake, environment=environment, directory=lake, timeout_s=60)
+    verdict = replay_command(loaded.run, command, enclosure=enclosure)
     assert verdict.exit_code == 0, verdict
 
 
@@ -207,7 +207,7 @@ def test_an_unknown_quirk_can_be_looked_at_but_not_replayed(tmp_path):
     write_runs(tmp_path, [recorded], segments=["s"])
     loaded = Lake(tmp_path).load(recorded.run.run_id)
     assert loaded.run.quirks == ("sleeps-twice",)
-    verdict = replay_command(loaded.run, [sys.executable, "-c", "1"], lake=tmp_path)
+    verdict = replay_command(loaded.run, [sys.executable, "-c", "1"], enclosure=Enclosure(tmp_path))
     assert verdict.exit_code == 125
     assert "sleeps-twice" in verdict.reason
     assert upgrade(tmp_path).unknown_quirks == {"sleeps-twice"}

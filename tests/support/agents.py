@@ -20,7 +20,9 @@ from otel_agent_replay import bootstrap
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake, StoredRun
 from otel_agent_replay.model import Kind, Node, Run
+from otel_agent_replay.replay.enclosed import Enclosure
 from otel_agent_replay.replay.launch import replay_command
+from otel_agent_replay.replay.proving import Chance
 from otel_agent_replay.replay.verdict import ReplayVerdict, VerdictStatus
 
 ROOT = Path(bootstrap.__file__).parents[2]
@@ -112,20 +114,25 @@ class Script:
         *arguments: str,
         command: Sequence[str] | None = None,
         process_run: bool = False,
+        volatile: Sequence[str] = (),
+        chance: Chance | None = None,
         environment: Mapping[str, str] | None = None,
-        **options: Any,
+        **walls: Any,
     ) -> ReplayVerdict:
-        """Replay a run by its command; `environment` is put over the script's own."""
+        """Replay a run by its command; `environment` is put over the script's own, `walls` are those of `Enclosure`."""
         return replay_command(
             recorded.run,
             [*self.argv, *arguments] if command is None else command,
-            lake=self.lake,
+            enclosure=self.enclosure(environment, **walls),
+            volatile=volatile,
             process_run=process_run,
-            environment={**self.environment, **(environment or {})},
-            directory=self.folder,
-            timeout_s=PATIENCE_S,
-            **options,
+            chance=chance,
         )
+
+    def enclosure(self, environment: Mapping[str, str] | None = None, **walls: Any) -> Enclosure:
+        """Return the walls of a replay; `environment` is put over the script's own."""
+        environment = {**self.environment, **(environment or {})}
+        return Enclosure(self.lake, environment=environment, directory=self.folder, timeout_s=PATIENCE_S, **walls)
 
     def journal_bytes(self) -> bytes:
         """Return all that the journal holds now."""

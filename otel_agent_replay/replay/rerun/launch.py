@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 from otel_agent_replay.errors import ConfigurationError, RecordingError
 from otel_agent_replay.model import Run
-from otel_agent_replay.replay.child import ENTRY_MODULE
 from otel_agent_replay.replay.enclosed import Enclosure, Ended
-from otel_agent_replay.replay.launch import is_process_run
+from otel_agent_replay.replay.launch import starts_process_run
 from otel_agent_replay.replay.report_file import read_whole
 from otel_agent_replay.replay.rerun.plan import RerunPlan
 from otel_agent_replay.replay.rerun.report import KILLED, RerunReport, RerunStatus
@@ -47,7 +46,7 @@ def rerun_command(
         options = {
             "REPORT": str(report),
             "PLAN": str(path),
-            "PROCESS_RUN": str(ENTRY_MODULE not in argv and is_process_run(run)).lower(),
+            "PROCESS_RUN": str(starts_process_run(run, argv)).lower(),
             "MAX_STEPS": str(max_steps or ""),
         }
         ended = enclosure.run(run, argv, Path(folder), action="rerun", mode="regression", options=options)

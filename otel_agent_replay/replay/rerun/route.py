@@ -11,14 +11,15 @@ from otel_agent_replay.boundary.policy import CALLED_THROUGH, REGRESSION, Cell, 
 from otel_agent_replay.boundary.session import Answerer, Session
 from otel_agent_replay.errors import ConfigurationError, ReplayInterrupt
 from otel_agent_replay.model import AnswerSource, AttributeValue, Kind, Outcome, RecordedRun, SideEffect
+from otel_agent_replay.replay.edited_requests import EditedRequests
 from otel_agent_replay.replay.fork import LONGEST_SLEEP_S
 from otel_agent_replay.replay.rerun.answers import PoolAnswers, TapeAnswers, latest_moment
+from otel_agent_replay.replay.rerun.candidate_endpoint import CandidateEndpoint
 from otel_agent_replay.replay.rerun.drift import DriftCheck
-from otel_agent_replay.replay.rerun.model_requests import ModelRequests
 from otel_agent_replay.replay.rerun.plan import EVERYTHING, RerunPlan
 from otel_agent_replay.replay.rerun.user_turns import GivenTurns, Simulator
 from otel_agent_replay.replay.seeded import SeededReads
-from otel_agent_replay.replay.spending import Meter
+from otel_agent_replay.replay.spending import Meter, MeteredRequests
 from otel_agent_replay.replay.virtual_clock import VirtualClock
 
 _S = AnswerSource
@@ -113,7 +114,9 @@ class Route:
             max_age_ns=plan.pool_age_ns,
             own_worlds=plan.own_worlds,
         )
-        self.requests = ModelRequests(plan.edits, plan.candidate, world.meter, key=world.key, stop=self._stop)
+        edits = EditedRequests(plan.edits) if plan.edits else None
+        self._edits = MeteredRequests(world.meter, edits, self._stop)
+        self._endpoint = CandidateEndpoint(plan.candidate.base_url, world.key)
         turns = GivenTurns(plan.script, world.simulator, gone=lambda: self.tape.turns.why_not, stop=self._stop)
         self.answerers: Mapping[AnswerSource, Answerer] = {
             _S.TAPE: self.tape,
@@ -127,8 +130,8 @@ class Route:
         """Make an open session go this way."""
         plan = self._world.plan
         self._session = session
-        session.edits = self.requests
-        session.route = self.requests
+        session.edits = self._edits
+        session.route = self._endpoint
         session.sleeps_at_most_s = LONGEST_SLEEP_S
         session.watch = self._ended
         marks: dict[str, AttributeValue] = {semconv.RUN_LANE: plan.lane, semconv.RUN_REPEAT: plan.repeat}

@@ -7,7 +7,7 @@ import pytest
 from otel_agent_replay.boundary.policy import CALLED_THROUGH, REGRESSION
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.model import AnswerSource, Kind, SideEffect
-from otel_agent_replay.replay.rerun.model_requests import ModelRequests
+from otel_agent_replay.replay.rerun.candidate_endpoint import CandidateEndpoint
 from otel_agent_replay.replay.rerun.plan import Candidate, RerunPlan, Spending, age_ns, edits_of, script_of
 from otel_agent_replay.replay.rerun.route import mode_of
 from otel_agent_replay.replay.rerun.user_turns import fits
@@ -110,10 +110,8 @@ CHAT, MESSAGES, GOOGLE = "openai.chat_completions", "anthropic.messages", "googl
 )  # fmt: skip
 def test_a_base_url_stands_for_what_comes_before_the_protocols_own_path(protocol, url, base, expected):
     """The protocol's own path stays, and the model that it names; a key in the query does not."""
-    requests = ModelRequests(
-        edits_of(Candidate(), (), None, read=str), Candidate(base_url=base), None, key="", stop=None
-    )
-    assert requests.moved(protocol, url, [])[0] == expected
+    endpoint = CandidateEndpoint(base, key="")
+    assert endpoint.moved(protocol, url, [])[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -122,8 +120,8 @@ def test_a_base_url_stands_for_what_comes_before_the_protocols_own_path(protocol
 )
 def test_the_candidates_key_takes_the_place_of_the_clients(name, value, key_header):
     """In whichever header the client sends its own; every other header stays."""
-    requests = ModelRequests(edits_of(Candidate(), (), None, read=str), Candidate(), None, key="new", stop=None)
-    url, headers = requests.moved(
+    endpoint = CandidateEndpoint("", key="new")
+    url, headers = endpoint.moved(
         "openai.responses", "https://h/v1/responses", [(name, value), ("Host", "h"), ("a", "b")]
     )
     assert (url, dict(headers)) == ("https://h/v1/responses", {name: key_header, "Host": "h", "a": "b"})
@@ -133,9 +131,8 @@ def test_the_clients_own_key_goes_to_no_other_host():
     """Without a key of its own the candidate's endpoint gets a word in its place; at the same host it stays."""
     client = [("Authorization", "Bearer mine"), ("Host", "api.openai.com")]
     for base, sent in (("http://h:1/v1", "Bearer replay-placeholder"), ("https://api.openai.com/v2", "Bearer mine")):
-        requests = ModelRequests(edits_of(Candidate(), (), None, read=str), Candidate(base_url=base), None, key="",
-                                 stop=None)  # fmt: skip
-        _, headers = requests.moved("openai.responses", "https://api.openai.com/v1/responses", client)
+        endpoint = CandidateEndpoint(base, key="")
+        _, headers = endpoint.moved("openai.responses", "https://api.openai.com/v1/responses", client)
         assert dict(headers)["Authorization"] == sent
 
 

@@ -1,4 +1,4 @@
-"""The model requests of a re-run on their way out: whether more may be spent, what is edited, where they go.
+"""Where the model requests of a re-run go: to the candidate's endpoint, with its key.
 
 A candidate's base URL stands for the part of the request's URL before what the protocol itself adds. Without one the
 request goes where the agent's own client sends it, be it a gateway.
@@ -6,57 +6,23 @@ request goes where the agent's own client sends it, be it a gateway.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
-from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.boundary.environment import PLACEHOLDER
-from otel_agent_replay.errors import ReplayInterrupt
-from otel_agent_replay.model import Call
 from otel_agent_replay.protocols.address import address_of
-from otel_agent_replay.protocols.request_edits import RequestEdits
 from otel_agent_replay.replay.ask.destination import address_below
-from otel_agent_replay.replay.edited_requests import EditedRequests
-from otel_agent_replay.replay.rerun.plan import Candidate
-from otel_agent_replay.replay.spending import Meter
 
 _KEY_HEADERS = ("authorization", "x-api-key", "api-key", "x-goog-api-key")
 _BEARER = "Bearer "
 
 
-class ModelRequests:
-    """Implements `boundary.request_changes.RequestRewriter` and `ModelRoute` for one re-run.
+class CandidateEndpoint:
+    """Implements `boundary.request_changes.ModelRoute`. "" for `base_url` or `key` leaves the client's own."""
 
-    `key` is the value of the candidate's key, "" to leave the client's own. `stop` makes an interrupt the session's.
-    """
-
-    def __init__(
-        self,
-        edits: RequestEdits,
-        candidate: Candidate,
-        meter: Meter,
-        *,
-        key: str,
-        stop: Callable[[ReplayInterrupt], ReplayInterrupt],
-    ) -> None:
-        self._edits = EditedRequests(edits) if edits else None
-        self._base_url = candidate.base_url.rstrip("/")
+    def __init__(self, base_url: str, key: str) -> None:
+        self._base_url = base_url.rstrip("/")
         self._key = key
-        self._meter = meter
-        self._stop = stop
-
-    def rewrite(
-        self, call: Call, place: Place, protocol: str, body: bytes, headers: Sequence[tuple[str, str]]
-    ) -> bytes | None:
-        """Return the edited body. Raises SpendingLimit where nothing is left to spend."""
-        refusal = self._meter.refusal()
-        if refusal is not None:
-            raise self._stop(refusal)
-        return None if self._edits is None else self._edits.rewrite(call, place, protocol, body, headers)
-
-    def address(self, url: str) -> str:
-        """Return the URL with the candidate's model where its path names one; else the same."""
-        return url if self._edits is None else self._edits.address(url)
 
     def moved(
         self, protocol: str, url: str, headers: Sequence[tuple[str, str]]
