@@ -30,6 +30,8 @@ and ..._CLIENT_KEY.
 \b
 A run of ours goes with everything a replay needs, so that `agent-replay import`, or our collector,
 makes it the same run again. What was imported goes as it came.
+An address where nobody answers is given up after four tries: 3.5 seconds where it refuses, 23.5 where
+it says nothing. One that has answered is asked up to eight times, for a minute.
 Exit codes: 0 sent, 2 usage, 125 there is no such run, or it was not taken.
 
 \b

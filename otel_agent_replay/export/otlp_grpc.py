@@ -14,7 +14,7 @@ from google.rpc import error_details_pb2, status_pb2
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from otel_agent_replay.export.otlp_http import look_at
-from otel_agent_replay.export.otlp_retry import TRIES, NotTaken, send_until_taken
+from otel_agent_replay.export.otlp_retry import TRIES, Insistence, NotTaken
 
 _METHOD = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 _TRY_AGAIN = frozenset(
@@ -35,6 +35,9 @@ _NO_HANDSHAKE = {
 }
 """What gRPC calls unavailable though it will never be otherwise, by a word of BoringSSL's."""
 
+_NOBODY = ("failed to connect to all addresses", "DNS resolution failed", "errors resolving")
+"""How gRPC itself, and no endpoint, says that nothing was reached."""
+
 _DETAILS = "grpc-status-details-bin"
 
 
@@ -53,11 +56,14 @@ class OtlpGrpcSender:
     tries: int = TRIES
     wait: Callable[[float], None] = time.sleep
     _export: Any = None
+    _insistence: Insistence | None = None
 
     def send(self, message: TracesData) -> None:
         """Send one message. Raises ExportRefused when it was not taken, or not wholly."""
         body = message.SerializeToString()  # an ExportTraceServiceRequest has the same fields
-        send_until_taken(lambda: self._call(body), self._who(), tries=self.tries, wait=self.wait)
+        if self._insistence is None:
+            self._insistence = Insistence(self._who(), tries=self.tries, wait=self.wait)
+        self._insistence.until_taken(lambda: self._call(body))
 
     def _call(self, body: bytes) -> None:
         if self._export is None:
@@ -95,7 +101,8 @@ def _not_taken(error: Any) -> NotTaken:
         return NotTaken(hint, again=False)
     asked_s = _retry_s(error)
     again = code in _TRY_AGAIN or (code is grpc.StatusCode.RESOURCE_EXHAUSTED and asked_s is not None)
-    return NotTaken(f"{code.name}: {details[:300]}", again=again, asked_s=asked_s or 0.0)
+    nobody = code is grpc.StatusCode.UNAVAILABLE and any(words in details for words in _NOBODY)
+    return NotTaken(f"{code.name}: {details[:300]}", again=again, asked_s=asked_s or 0.0, answered=not nobody)
 
 
 def _retry_s(error: Any) -> float | None:

@@ -13,10 +13,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import TracesData
 
 from otel_agent_replay.errors import ExportRefused
-from otel_agent_replay.export.otlp_retry import TRIES, NotTaken, send_until_taken
+from otel_agent_replay.export.otlp_retry import TRIES, Insistence, NotTaken
 
 _TRY_AGAIN = frozenset({429, 502, 503, 504})  # as the specification of OTLP says
 _PATH = "/v1/traces"
+_CONNECT_S = 5.0
 
 
 @dataclass(slots=True)
@@ -33,6 +34,7 @@ class OtlpHttpSender:
     tries: int = TRIES
     wait: Callable[[float], None] = time.sleep
     session: requests.Session = field(default_factory=requests.Session)
+    _insistence: Insistence | None = None
 
     @property
     def url(self) -> str:
@@ -43,14 +45,17 @@ class OtlpHttpSender:
     def send(self, message: TracesData) -> None:
         """Send one message. Raises ExportRefused when it was not taken, or not wholly."""
         body = gzip.compress(message.SerializeToString(), 1)
-        send_until_taken(lambda: self._post(body), self.url, tries=self.tries, wait=self.wait)
+        if self._insistence is None:
+            self._insistence = Insistence(self.url, tries=self.tries, wait=self.wait)
+        self._insistence.until_taken(lambda: self._post(body))
 
     def _post(self, body: bytes) -> None:
         headers = {"Content-Type": "application/x-protobuf", "Content-Encoding": "gzip", **self.headers}
         try:
-            answer = self.session.post(self.url, data=body, headers=headers, timeout=self.timeout_s)
+            times = (min(_CONNECT_S, self.timeout_s), self.timeout_s)
+            answer = self.session.post(self.url, data=body, headers=headers, timeout=times)
         except requests.RequestException as error:
-            raise NotTaken(str(error), again=True) from error
+            raise NotTaken(_cause(error), again=True, answered=False) from error
         if not answer.ok:
             why = f"HTTP {answer.status_code} {answer.reason}: {answer.text[:300]}"
             asked_s = _seconds(answer.headers.get("Retry-After", ""))
@@ -66,6 +71,13 @@ def look_at(answer: bytes, to: str) -> None:
         return  # an answer in JSON, or none: the status says that all was taken
     if partial.rejected_spans:
         raise ExportRefused(f"{to} took all but {partial.rejected_spans} spans: {partial.error_message}")
+
+
+def _cause(error: BaseException) -> str:
+    """Return what the system said at the bottom of a client's error."""
+    while inner := error.__cause__ or error.__context__:
+        error = inner
+    return str(error)
 
 
 def _seconds(text: str) -> float:

@@ -237,8 +237,29 @@ def test_a_busy_endpoint_is_asked_again_and_a_refusal_is_told():
     ).SerializeToString()
     with Receiver((200, {}, partial)) as receiver, pytest.raises(ExportRefused, match="all but 1 spans: too old"):
         OtlpHttpSender(receiver.url, wait=waits.append).send(message)
-    with pytest.raises(ExportRefused, match="did not take"):
+
+
+def test_an_endpoint_where_nobody_answers_is_given_up_in_seconds():
+    """Who mistyped an address, or forgot to start the collector, is told so, and what the system said, at once."""
+    message = next(messages_of([Span(b"\x07" * 16, b"\x07" * 8, "chat", 1, 2)]))
+    waits: list[float] = []
+    with pytest.raises(
+        ExportRefused, match="nobody answers .* Connection refused; .*agent-replay collector"
+    ) as refused:
         OtlpHttpSender("http://127.0.0.1:9", wait=waits.append).send(message)
+    assert (waits, refused.value.may_try_again) == ([0.5, 1.0, 2.0], True)
+
+
+def test_an_endpoint_that_has_answered_is_waited_for():
+    """A receiver that is started anew while runs are sent gets its minute."""
+    message = next(messages_of([Span(b"\x07" * 16, b"\x07" * 8, "chat", 1, 2)]))
+    waits: list[float] = []
+    with Receiver((200, {}, b"")) as receiver:
+        sender = OtlpHttpSender(receiver.url, wait=waits.append)
+        sender.send(message)
+    with pytest.raises(ExportRefused, match="did not take the spans, 8 times asked"):
+        sender.send(message)
+    assert (len(waits), sum(waits)) == (7, 61.5)
 
 
 @pytest.mark.parametrize("target", ["traces.txt", "ftp://127.0.0.1/traces.json"])

@@ -176,10 +176,11 @@ def test_a_refusal_and_a_partial_success_are_told(answer, said):
 
 
 def test_an_endpoint_that_is_not_there_is_told():
-    """After all tries the error says who was asked, how often, and that it may be tried again."""
-    with pytest.raises(ExportRefused, match=r"127.0.0.1:9 \(gRPC\) did not take the spans, 2 times") as refused:
-        OtlpGrpcSender("127.0.0.1:9", tries=2, wait=lambda _: None).send(MESSAGE)
-    assert refused.value.may_try_again
+    """After a few tries the error says who was asked, how often, and that it may be tried again."""
+    waits = []
+    with pytest.raises(ExportRefused, match=r"nobody answers at 127.0.0.1:9 \(gRPC\), 4 times") as refused:
+        OtlpGrpcSender("127.0.0.1:9", wait=waits.append).send(MESSAGE)
+    assert (waits, refused.value.may_try_again) == ([0.5, 1.0, 2.0], True)
 
 
 def test_an_endpoint_without_tls_is_named_as_such(lake, tmp_path):
