@@ -39,13 +39,6 @@ class Terms:
 NO_TERMS = Terms()
 
 
-class Effect(Protocol):
-    """A side effect whose intent is committed and which is now called."""
-
-    def finish(self, outcome: Outcome) -> None:
-        """Commit what came of it. Raises LeaseLost when the run is somebody else's by now."""
-
-
 class Effects(Protocol):
     """One run's way to the ledger. Implemented outside `boundary`."""
 

@@ -35,13 +35,6 @@ def attributes_to_otlp(
         _fill(added.value, value)
 
 
-def value_to_otlp(value: AttributeValue) -> AnyValue:
-    """Return the message of one value; a type that OTLP does not know goes as its text."""
-    message = AnyValue()
-    _fill(message, value)
-    return message
-
-
 def _fill(message: AnyValue, value: AttributeValue) -> None:
     if isinstance(value, str):
         message.string_value = text_to_otlp(str.__str__(value))

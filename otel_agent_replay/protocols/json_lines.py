@@ -1,54 +1,34 @@
 r"""JSON lines (`application/x-ndjson`, `application/stream+json`) from bytes in any chunking.
 
 A line ends with LF; a CR before it is a space of JSON. Bytes are decoded after they were cut into lines, so a chunk
-may end inside a character. Blank lines are counted and give nothing. A last line without an end is given out too:
-whether it is whole, its JSON tells.
+may end inside a character. Blank lines give nothing. A last line without an end is given out too: whether it is
+whole, its JSON tells.
 
-    >>> [line.data for line in lines_of([b'{"a":', b'1}\n{"b":2}'])]
-    ['{"a":1}', '{"b":2}']
+    >>> stream = JsonLines()
+    >>> [value for chunk in (b'{"a":', b'1}\n{"b":2}\n') for _, value in stream.feed(chunk)]
+    [{'a': 1}, {'b': 2}]
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from otel_agent_replay.protocols.json_text import parse
 from otel_agent_replay.protocols.stream import NamedObject, Reader
 
 _BOM = b"\xef\xbb\xbf"
-_SPACES = b" \t\r"
 _MEDIA_TYPES = ("ndjson", "jsonl", "json-lines", "jsonlines", "stream+json", "json-stream")
 
 
-class JsonLine(NamedTuple):
-    """One line without the spaces around it. `ended` is False for a line that the body left open; `valid` is False
-    when its bytes were not UTF-8. A tuple, because a stream has many.
-    """
-
-    data: str
-    ended: bool = True
-    valid: bool = True
-
-
-class JsonLinesParser:
-    """Feed it bytes as they come, then close it: used like `SseParser`. `blank` counts what makes no line."""
+class _Lines:
+    """Bytes as they come -> lines, undecoded, blank ones too."""
 
     def __init__(self) -> None:
-        self.blank = 0
         self._open_line: list[bytes] = []
         self._at_start = True
 
-    def feed(self, chunk: bytes) -> list[JsonLine]:
-        """The lines that `chunk` completes."""
-        return [line for text in self.cut(chunk) if (line := self._line(text, ended=True)) is not None]
-
-    def close(self) -> list[JsonLine]:
-        """The line that the end of the body left open, if it holds anything."""
-        return [line for text in self.rest() if (line := self._line(text, ended=False)) is not None]
-
-    def cut(self, chunk: bytes) -> list[bytes]:
-        """Like `feed`, the lines as they are: undecoded, blank ones too."""
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Return the lines that `chunk` completes."""
         if b"\n" not in chunk:
             if chunk:
                 self._open_line.append(chunk)
@@ -63,22 +43,12 @@ class JsonLinesParser:
             lines[0] = lines[0].removeprefix(_BOM)
         return lines
 
-    def rest(self) -> list[bytes]:
-        """Like `close`, the line as it is."""
+    def close(self) -> list[bytes]:
+        """Return the line that the end of the body left open, if there is one."""
         if not self._open_line:
             return []
         text, self._open_line = b"".join(self._open_line), []
         return [text.removeprefix(_BOM) if self._at_start else text]
-
-    def _line(self, text: bytes, *, ended: bool) -> JsonLine | None:
-        text = text.strip(_SPACES)
-        if not text:
-            self.blank += 1
-            return None
-        try:
-            return JsonLine(text.decode("utf-8"), ended)
-        except UnicodeDecodeError:
-            return JsonLine(text.decode("utf-8", "replace"), ended, valid=False)
 
 
 class JsonLines:
@@ -91,17 +61,17 @@ class JsonLines:
         self.done = False
         self.problems: list[str] = []
         self._read = read
-        self._parser = JsonLinesParser()
+        self._lines = _Lines()
         self._number = 0
 
     def feed(self, chunk: bytes) -> Iterable[NamedObject]:
         """See `ObjectStream`."""
-        lines = self._parser.cut(chunk)
+        lines = self._lines.feed(chunk)
         return self._objects(lines, ended=True) if lines else ()
 
     def close(self) -> Iterator[NamedObject]:
         """See `ObjectStream`."""
-        return self._objects(self._parser.rest(), ended=False)
+        return self._objects(self._lines.close(), ended=False)
 
     def _objects(self, lines: list[bytes], *, ended: bool) -> Iterator[NamedObject]:
         for raw in lines:
@@ -117,14 +87,6 @@ class JsonLines:
             elif text.strip():
                 what = f"is no JSON object: {text[:60]!r}" if ended else f"is cut: {text[-60:]!r}"
                 self.problems.append(f"line {self._number} {what}")
-
-
-def lines_of(chunks: bytes | Iterable[bytes]) -> Iterator[JsonLine]:
-    """All lines of a whole body, given as one piece or as its chunks."""
-    parser = JsonLinesParser()
-    for chunk in (chunks,) if isinstance(chunks, bytes) else chunks:
-        yield from parser.feed(chunk)
-    yield from parser.close()
 
 
 def is_json_lines(start: bytes, media_type: str) -> bool:

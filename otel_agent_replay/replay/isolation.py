@@ -134,11 +134,6 @@ def why_no_notices() -> str:
     return ""
 
 
-def available() -> bool:
-    """Return whether `apply_kernel_fence` will work here."""
-    return not why_not()
-
-
 def apply_kernel_fence(*, supervised: bool = False) -> int | None:
     """Put the fence around this process for the rest of its life, in every thread it has and will have.
 

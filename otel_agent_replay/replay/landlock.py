@@ -47,11 +47,6 @@ def why_not() -> str:
     return "" if _version() >= 1 else "the kernel has no Landlock, or it is switched off"
 
 
-def available() -> bool:
-    """Return whether `apply` will work here."""
-    return not why_not()
-
-
 def apply(allowed: Sequence[Path]) -> int:
     """Let this thread, and what it starts, write in the `allowed` folders (and files) only.
 

@@ -15,7 +15,8 @@ import pytest
 from otel_agent_replay import semconv
 from otel_agent_replay.protocols import PROTOCOLS, recognise, reduce_chunks, split_request
 from otel_agent_replay.protocols.address import deployment_of
-from otel_agent_replay.protocols.json_lines import lines_of
+from otel_agent_replay.protocols.json_lines import JsonLines
+from otel_agent_replay.protocols.stream import objects_of
 from tests.support.recordings import RecordedHttpExchange, data_folder, load_exchanges
 
 pytestmark = [
@@ -173,7 +174,7 @@ def test_a_request_splits_reads_and_has_its_facts(protocol, exchange):
 def test_cohere_repeats_its_text_at_the_end():
     """The pieces of version 1 are the text that its last line gives."""
     body = next(exchange.response_body for protocol, exchange in CALLS if protocol.name == "cohere.chat_v1")
-    events = [json.loads(line.data) for line in lines_of(body)]
+    events = [value for _, value in objects_of(JsonLines(), body)]
     pieces = "".join(event["text"] for event in events if event["event_type"] == "text-generation")
     assert pieces == PROTOCOLS["cohere.chat_v1"].fold(body, "application/stream+json", 200).text
     assert len(pieces) > 300
@@ -183,10 +184,10 @@ def test_ollama_counts_its_own_tokens():
     """As many pieces of text came as the end says were made, give or take the end's own."""
     for protocol, exchange in CALLS:
         if protocol.name == "ollama.generate":
-            lines = list(lines_of(exchange.response_body))
+            lines = [value for _, value in objects_of(JsonLines(), exchange.response_body)]
             folded = fold(protocol, exchange)
             assert abs(folded.usage.output_tokens - len(lines)) <= 1
-            assert folded.text == "".join(json.loads(line.data)["response"] for line in lines)
+            assert folded.text == "".join(line["response"] for line in lines)
 
 
 def test_reasoning_is_found_wherever_it_was_recorded():

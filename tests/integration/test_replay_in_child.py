@@ -211,7 +211,7 @@ def test_unchanged_command_is_the_same(recorded):
     assert recorded.log.read_text() == recorded.lived
 
 
-@pytest.mark.skipif(not isolation.available(), reason=isolation.why_not() or "available")
+@pytest.mark.skipif(bool(isolation.why_not()), reason=isolation.why_not() or "available")
 def test_isolated_replay_says_which_walls_stood(recorded):
     """With `isolate` the kernel fence stands around the same replay."""
     runs = recorded.record()

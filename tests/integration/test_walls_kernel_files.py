@@ -12,7 +12,7 @@ from otel_agent_replay.replay import landlock
 from otel_agent_replay.replay.verdict import VerdictStatus
 from tests.support.agents import ROOT, Script, assert_same
 
-pytestmark = pytest.mark.skipif(not landlock.available(), reason=landlock.why_not() or "available")
+pytestmark = pytest.mark.skipif(bool(landlock.why_not()), reason=landlock.why_not() or "available")
 
 PROLOGUE = """
 import ctypes, errno, json, os, pathlib, signal, sqlite3, sys, threading

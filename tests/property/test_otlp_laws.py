@@ -15,7 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as OtlpSpan
 from otel_agent_replay.model import InstrumentationScope, Resource, Span, SpanEvent, SpanLink
 from otel_agent_replay.otlp.span_reader import SpanReader
 from otel_agent_replay.otlp.spans import resource_spans_of, spans_of
-from otel_agent_replay.otlp.values import value_from_otlp, value_to_otlp
+from otel_agent_replay.otlp.values import attributes_to_otlp, value_from_otlp
 
 text = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
 counts = st.integers(0, 2**32 - 1)
@@ -52,6 +52,15 @@ spans = st.builds(
     resource=st.builds(Resource, attributes, counts, text),
     scope=st.builds(InstrumentationScope, text, text, attributes, counts, text),
 )
+
+
+def value_to_otlp(value: object) -> AnyValue:
+    """Return what an attribute of that value becomes."""
+    span = OtlpSpan()
+    attributes_to_otlp({"key": value}, span.attributes)
+    return span.attributes[0].value
+
+
 any_values = st.recursive(
     scalars.map(value_to_otlp),
     lambda inner: (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from otel_agent_replay.protocols.json_lines import JsonLines, JsonLinesParser, ends_of, is_json_lines, lines_of
+from otel_agent_replay.protocols.json_lines import JsonLines, ends_of, is_json_lines
 from otel_agent_replay.protocols.stream import objects_of
 
 
@@ -14,26 +14,23 @@ def objects(body):
 
 
 def test_a_line_is_given_out_once_it_is_complete():
-    """Pieces of a line wait for its end; the end of the body gives out what is left, marked as open."""
-    parser = JsonLinesParser()
-    assert parser.feed(b'{"a"') == []
-    assert [line.data for line in parser.feed(b':1}\r\n{"b":2}\n{"c"')] == ['{"a":1}', '{"b":2}']
-    (left,) = parser.close()
-    assert (left.data, left.ended) == ('{"c"', False)
-    assert parser.close() == []
+    """Pieces of a line wait for its end; the end of the body gives out what is left, once."""
+    stream = JsonLines()
+    assert list(stream.feed(b'{"a"')) == []
+    assert [value for _, value in stream.feed(b':1}\r\n{"b":2}\n{"c"')] == [{"a": 1}, {"b": 2}]
+    assert list(stream.feed(b":3}")) == []
+    assert [value for _, value in stream.close()] == [{"c": 3}]
+    assert list(stream.close()) == []
 
 
-def test_blank_lines_are_counted_and_give_nothing():
+def test_blank_lines_give_nothing():
     """Some servers keep a connection alive with empty lines."""
-    parser = JsonLinesParser()
-    assert [line.data for line in parser.feed(b'\n \r\n{"a":1}\n\t\n')] == ['{"a":1}']
-    assert parser.blank == 3
+    assert objects(b'\n \r\n{"a":1}\n\t\n') == ([{"a": 1}], [])
 
 
 def test_only_a_line_feed_ends_a_line():
     """U+2028, U+0085 and a carriage return within a line are text or space."""
-    text = '{"a":"x\u2028y\u0085z"}\r'
-    assert [line.data for line in lines_of([text.encode()[:9], text.encode()[9:] + b"\n"])] == [text.strip("\r")]
+    assert objects('{"a":"x\u2028y\u0085z"}\r\n'.encode()) == ([{"a": "x\u2028y\u0085z"}], [])
 
 
 def test_a_byte_order_mark_and_a_broken_character_are_no_secret():
