@@ -1,5 +1,6 @@
 """Every way out of a replaying process is refused and named: real attempts in real child processes."""
 
+import errno
 import json
 import os
 import socket
@@ -402,6 +403,7 @@ def test_kernel_fence_alone_holds_everything(tmp_path, outside):
         came["raw connect"] = [libc.connect(open_before.fileno(), address, 16), ctypes.get_errno()]
         came["raw socket"] = [libc.socket(2, 1, 0), ctypes.get_errno()]
         came["io_uring"] = [libc.syscall(425, 1, 0), ctypes.get_errno()]
+        came["clone3"] = [libc.syscall(435, None, 0), ctypes.get_errno()]  # its flags lie where no filter can look
         came["unshare"] = [libc.unshare(0x40000000), ctypes.get_errno()]
         a, b = socket.socketpair()
         a.sendall(b"x")
@@ -419,6 +421,7 @@ def test_kernel_fence_alone_holds_everything(tmp_path, outside):
         assert came[name].startswith("PermissionError")
     for name in ("raw connect", "raw socket", "io_uring", "unshare"):
         assert came[name] == [-1, 1], (name, came[name])
+    assert came["clone3"] == [-1, errno.ENOSYS]  # a C library then uses clone, whose flags can be looked at
     assert told["early"][0].startswith("PermissionError")
     assert told["pair"] == "xy"
     assert told["loop"] == "fine"
