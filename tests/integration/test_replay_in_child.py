@@ -1,6 +1,7 @@
 """A recorded run is replayed in a child process, by its command or by its entry, and judged."""
 
 import os
+import socket
 import subprocess
 import sys
 import textwrap
@@ -285,6 +286,26 @@ def test_way_out_is_a_departure_with_its_place(recorded):
     assert verdict.status is VerdictStatus.DEPARTED
     assert verdict.attempts[0].what == "connect to 127.0.0.1:9"
     assert verdict.attempts[0].location == f"{recorded.script}:{line}"
+
+
+def test_connection_that_the_process_was_started_with_is_shut(recorded):
+    """What it inherits (here as its input) carries nothing more, and the verdict names the peer."""
+    runs = recorded.record()
+    recorded.edit("#ESCAPE", 'try: os.write(0, b"secret")\n    except BrokenPipeError: pass')
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        ours, kept = socket.create_connection(listener.getsockname()), os.dup(0)
+        try:
+            os.dup2(ours.fileno(), 0)
+            ours.close()
+            verdict = recorded.replay(runs["support"])
+        finally:
+            os.dup2(kept, 0)
+            os.close(kept)
+        peer, _ = listener.accept()
+        with peer:
+            assert peer.recv(100) == b""
+        assert verdict.closed_sockets == (f"127.0.0.1:{listener.getsockname()[1]}",)
+    assert verdict.status is VerdictStatus.SAME, verdict.to_json()
 
 
 @pytest.mark.parametrize("agent", ["support", "other"])
