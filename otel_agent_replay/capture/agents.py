@@ -154,6 +154,10 @@ class _OpenRun:
     def succeed(self, value: Any) -> None:
         self._close(Payload.of(encode(value).data, _VALUE), None)
 
+    def succeed_with(self, items: _Items, end: str, value: Any) -> None:
+        """End a run that yielded: `end` tells how it ended (`returned`, or `closed` by its consumer)."""
+        self._close(items.payload(end, value), None)
+
     def fail(self, error: BaseException) -> None:
         self._close(None, error)
 
@@ -161,6 +165,23 @@ class _OpenRun:
         if not self._closed:
             self._closed = True
             self._factory.close(self.session, output=output, error=error)
+
+
+class _Items:
+    """What a generator has given so far, each item taken by value: the consumer may go on to change it."""
+
+    def __init__(self) -> None:
+        self._taken: list[bytes] = []
+
+    def append(self, item: Any) -> None:
+        """Take one."""
+        self._taken.append(encode(item).data)
+
+    def payload(self, end: str, value: Any) -> Payload:
+        """Return the items and how they ended as one typed value."""
+        return Payload.of(
+            b'{"yielded":[%s],"%s":%s}' % (b",".join(self._taken), end.encode(), encode(value).data), _VALUE
+        )
 
 
 def _plain_front(declaration: AgentDeclaration) -> Callable[..., Any]:
@@ -209,7 +230,7 @@ def _generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
         inner = function(*args, **kwargs)
         if run is None:
             return (yield from inner)
-        items: list[Any] = []
+        items = _Items()
         try:
             with run.session.entered():
                 item = next(inner)
@@ -220,7 +241,7 @@ def _generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
                 except GeneratorExit:
                     with run.session.entered():
                         inner.close()
-                    run.succeed({"yielded": items, "closed": True})
+                    run.succeed_with(items, "closed", True)
                     raise
                 except BaseException as thrown:  # thrown in by the consumer
                     with run.session.entered():
@@ -229,7 +250,7 @@ def _generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
                     with run.session.entered():
                         item = inner.send(sent)
         except StopIteration as stop:
-            run.succeed({"yielded": items, "returned": stop.value})
+            run.succeed_with(items, "returned", stop.value)
             return stop.value
         except BaseException as error:
             run.fail(error)
@@ -248,7 +269,7 @@ def _async_generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
             async for item in inner:
                 yield item
             return
-        items: list[Any] = []
+        items = _Items()
         left = False  # a consumer that leaves, or a loop that ends, may come as either of two exceptions
         try:
             item = await _resumed(run.session, inner.__anext__())
@@ -259,7 +280,7 @@ def _async_generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
                 except GeneratorExit:
                     left = True
                     await _resumed(run.session, inner.aclose())
-                    run.succeed({"yielded": items, "closed": True})
+                    run.succeed_with(items, "closed", True)
                     raise
                 except BaseException as thrown:  # thrown in by the consumer
                     left = isinstance(thrown, asyncio.CancelledError)
@@ -267,10 +288,10 @@ def _async_generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
                 else:
                     item = await _resumed(run.session, inner.asend(sent))
         except StopAsyncIteration:
-            run.succeed({"yielded": items, "returned": None})
+            run.succeed_with(items, "returned", None)
         except BaseException as error:
             if left and isinstance(error, (GeneratorExit, asyncio.CancelledError)):
-                run.succeed({"yielded": items, "closed": True})
+                run.succeed_with(items, "closed", True)
             else:
                 run.fail(error)
             raise

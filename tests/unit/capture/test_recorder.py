@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from types import SimpleNamespace
 
@@ -34,6 +35,7 @@ from otel_agent_replay.model import (
     Payload,
     SideEffect,
 )
+from otel_agent_replay.payload.codec import decode
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 from tests.support.memory_journal import recording
 
@@ -78,6 +80,35 @@ def test_a_run_has_a_begin_and_an_end_with_its_input_and_output(journal):
     assert journal.bytes_of(ended.output_digest) == b'"WHY?"'
     assert (ended.status, journal.versions()["agent"], journal.versions()["prompt"]) == ("ok", "7", "p2")
     assert journal.open_runs == set()
+
+
+def test_what_an_agent_yields_is_taken_by_value(journal):
+    """A consumer that changes what it is given, or an agent that gives one thing again, changes no recording."""
+
+    @replay.agent
+    def counting():
+        state = {"count": 0}
+        for _ in range(3):
+            state["count"] += 1
+            yield state
+        return "done"
+
+    @replay.agent
+    async def counting_async():
+        for item in counting.__wrapped__():
+            yield item
+
+    async def consume():
+        async for item in counting_async():
+            item["seen"] = True
+
+    for item in counting():
+        item["seen"] = True
+    asyncio.run(consume())
+    first, second = (decode(journal.bytes_of(ended.output_digest)) for ended in journal.of("run_ended"))
+    yielded = [{"count": 1}, {"count": 2, "seen": True}, {"count": 3, "seen": True}]
+    assert first == {"yielded": yielded, "returned": "done"}
+    assert second == {"yielded": yielded, "returned": None}
 
 
 def test_a_run_that_raises_ends_in_error_and_raises_on(journal):
