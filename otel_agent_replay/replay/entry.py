@@ -10,13 +10,13 @@ import asyncio
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from otel_agent_replay.boundary.runs import run_factory
-from otel_agent_replay.errors import CannotJudge, ConfigurationError
+from otel_agent_replay.errors import AgentReplayError, CannotJudge, ConfigurationError, RecordingError
 from otel_agent_replay.model import RecordedRun
 from otel_agent_replay.payload.codec import decode
 from otel_agent_replay.replay.continued_runs import ContinuedRuns
@@ -76,25 +76,47 @@ def recorded_arguments(recorded: RecordedRun, function: Callable[..., Any]) -> t
     return [*positional, *(extra or ())], named
 
 
-def call_entry(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> None:
-    """Call it and use its result as a caller would: awaited, or iterated to its end."""
+def items_taken(recorded: RecordedRun) -> int | None:
+    """Return after how many items the consumer of a recorded generator left it; None where none is known to have."""
+    tape = Tape(recorded)
+    outcome = None if tape.root is None else tape.root.outcome
+    if outcome is None or outcome.result is None:
+        return None
+    try:
+        output = decode(tape.loaded(outcome.result, None, "output").data or b"null")
+    except RecordingError:
+        return None
+    left = isinstance(output, dict) and output.keys() == {"yielded", "closed"}
+    return len(output["yielded"]) if left else None
+
+
+def call_entry(
+    function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any], *, items: int | None = None
+) -> None:
+    """Call it and use its result as a caller would: awaited, or iterated to its end, or until it gave `items`."""
     result = function(*args, **kwargs)
     if inspect.isawaitable(result):
         asyncio.run(_awaited(result))
     elif inspect.isasyncgen(result):
-        asyncio.run(_exhausted(result))
+        asyncio.run(_taken(result, items))
     elif inspect.isgenerator(result):
-        for _ in result:
-            pass
+        for number, _ in enumerate(result, 1):
+            if number == items:
+                break
+        result.close()
 
 
 async def _awaited(result: Any) -> None:
     await result
 
 
-async def _exhausted(result: Any) -> None:
+async def _taken(result: AsyncGenerator[Any, Any], items: int | None) -> None:
+    number = 0
     async for _ in result:
-        pass
+        number += 1
+        if number == items:
+            break
+    await result.aclose()
 
 
 def become_main(module: ModuleType) -> None:
@@ -122,12 +144,27 @@ def main(arguments: list[str]) -> int:
     if str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     recorded = runs.only_target()
-    function = load_entry(arguments[0])
+    try:
+        function = load_entry(arguments[0])
+    except Exception as error:
+        runs.not_begun = why_not_loaded(arguments[0], error)
+        raise
     if recorded.run.entry.startswith("__main__:"):
         become_main(sys.modules[arguments[0].partition(":")[0]])
-    args, kwargs = recorded_arguments(recorded, function)
-    call_entry(function, args, kwargs)
+    try:
+        args, kwargs = recorded_arguments(recorded, function)
+    except AgentReplayError as error:
+        runs.not_begun = str(error)
+        raise
+    call_entry(function, args, kwargs, items=items_taken(recorded))
     return 0
+
+
+def why_not_loaded(entry: str, error: Exception) -> str:
+    """Return why a run could not be begun, whose entry could not be imported; the traceback is on standard error."""
+    if isinstance(error, AgentReplayError):
+        return str(error)
+    return f"{entry!r} could not be imported: {type(error).__name__}: {error}"
 
 
 if __name__ == "__main__":

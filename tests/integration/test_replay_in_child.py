@@ -107,6 +107,31 @@ if __name__ == "__main__":
     asyncio.run(support())
 """
 
+LEFT = """
+import asyncio, os
+import otel_agent_replay as replay
+
+@replay.tool(side_effect="read")
+def look(number):
+    with open(os.environ["LIVE_LOG"], "a") as log:
+        log.write("look\\n")
+    return number * 2
+
+@replay.agent
+def support(top):
+    for number in range(top):
+        yield look(number)
+
+def take(items):
+    for item in items:
+        if item == 2:
+            break
+    items.close()
+
+if __name__ == "__main__":
+    take(support(5))
+"""
+
 OWN_CLASSES = """
 import dataclasses, enum
 import otel_agent_replay as replay
@@ -316,6 +341,21 @@ def test_entry_replays_one_run_alone(recorded, agent):
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
     assert verdict.others == ()
     assert recorded.log.read_text() == recorded.lived
+
+
+@pytest.mark.parametrize("front", ["def", "async def"])
+def test_entry_leaves_a_generator_where_its_consumer_did(recorded, front):
+    """An agent of which two items were taken is asked for two, and closed: it calls nothing that is not recorded."""
+    again = "asyncio.run(take(support(5)))" if front == "async def" else "take(support(5))"
+    recorded.script.write_text(LEFT.replace("def support", f"{front} support").replace("take(support(5))", again))
+    if front == "async def":
+        recorded.edit("def take(items):\n    for", "async def take(items):\n    async for")
+        recorded.edit("items.close()", "await items.aclose()")
+    runs = recorded.record()
+    argv = entry_command("helpdesk:support")
+    verdict = recorded.start(runs["support"], argv)
+    assert verdict.status is VerdictStatus.SAME, verdict.to_json()
+    assert (verdict.steps_replayed, verdict.output_same) == (2, True)
 
 
 def test_entry_of_what_was_a_script_knows_its_own_classes(recorded):
