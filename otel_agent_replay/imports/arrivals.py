@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from otel_agent_replay.errors import DamagedRecording
@@ -78,19 +79,34 @@ class Arrivals:
         """Say which spans were not whole, and join cut trace ids with the one trace that they are part of."""
         for span in self._joiner.incomplete():
             self._tell(AnomalyCode.UNREADABLE, span, "not all of its pieces came: it was left out")
-        whole = [trace_id for trace_id in self.traces if len(trace_id) >= _WHOLE_ID]
-        for cut in [trace_id for trace_id in self.traces if len(trace_id) < _WHOLE_ID]:
-            fitting = [trace_id for trace_id in whole if trace_id.endswith(cut) or trace_id.startswith(cut)]
+        for cut, fitting in _fitting(self.traces).items():
             spans, taken_for = self.traces[cut], cut
             detail = f"trace id {cut.hex()} has {len(cut)} bytes of {_WHOLE_ID}"
             if len(fitting) == 1:
-                taken_for = fitting[0]
+                (taken_for,) = fitting
                 self.traces[taken_for] += self.traces.pop(cut)
                 detail += f": taken for the trace {taken_for.hex()}"
             self.anomalies += [Anomaly(AnomalyCode.CUT_ID, detail, taken_for, span.span_id) for span in spans]
 
     def _tell(self, code: AnomalyCode, span: Span, detail: str) -> None:
         self.anomalies.append(Anomaly(code, detail, span.trace_id, span.span_id))
+
+
+def _fitting(trace_ids: Iterable[bytes]) -> dict[bytes, set[bytes]]:
+    """Return the cut ones among trace ids, in order, each with the whole ones that begin or end with it."""
+    fitting: dict[bytes, set[bytes]] = {}
+    whole = []
+    for trace_id in trace_ids:
+        if len(trace_id) < _WHOLE_ID:
+            fitting[trace_id] = set()
+        else:
+            whole.append(trace_id)
+    for length in {len(cut) for cut in fitting}:
+        for trace_id in whole:
+            for part in (trace_id[:length], trace_id[-length:]):
+                if part in fitting:
+                    fitting[part].add(trace_id)
+    return fitting
 
 
 def _but_contents(span: Span) -> dict[str, AttributeValue]:

@@ -221,6 +221,19 @@ def test_a_cut_trace_id_finds_its_trace(tmp_path):
     assert len(Lake(tmp_path).runs()) == 2
 
 
+def test_a_cut_trace_id_that_fits_two_traces_stays_alone(tmp_path):
+    """Which of them it is nobody can tell. The beginning of an id counts as its end does, both of one id only once."""
+    first, second, twice = b"\x0a" * 8 + b"\x0b" * 8, b"\x0c" * 8 + b"\x0b" * 8, b"\x0d" * 16
+    whole = [Span(trace, b"\x01" * 8, "root", BEGUN, BEGUN + 9) for trace in (first, second, twice)]
+    cut = [
+        Span(trace, bytes([number]) * 8, "child", BEGUN, BEGUN + 1, b"\x01" * 8)
+        for number, trace in enumerate((first[8:], first[:8], twice[:4]), start=2)
+    ]
+    landed = land(tmp_path, [*whole, *cut], source="a")
+    taken_for = {one.span_id[0]: one.trace_id for one in landed.anomalies if one.code.value == "cut_id"}
+    assert taken_for == {2: first[8:], 3: first, 4: twice}
+
+
 def test_circles_and_a_chain_of_many_spans_end_and_lose_nothing(tmp_path):
     """Circles of parents and a chain of thousands of spans are stored, shown and named, without a hang."""
     ring = [span(number, number % 1000 + 1, trace=1) for number in range(1, 1001)]
