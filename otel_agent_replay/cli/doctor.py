@@ -139,10 +139,10 @@ def _coverage() -> Iterator[CoverageEntry]:
     import importlib
 
     from otel_agent_replay.boundary import transports
-    from otel_agent_replay.boundary.transports import uncovered
+    from otel_agent_replay.boundary.transports.uncovered import SDKS
     from otel_agent_replay.model import CoverageEntry
 
-    for name in transports._FAMILIES:
+    for name in transports.FAMILIES:
         if _is_installed(name):
             importlib.import_module(name)  # a hook tells a version it does not know only when the library is there
     if in_place := transports.coverage():
@@ -153,7 +153,7 @@ def _coverage() -> Iterator[CoverageEntry]:
         yield from (
             entry if _is_installed(entry.what) else CoverageEntry(entry.what, "captured", _ABSENT) for entry in entries
         )
-    for name, why in uncovered._SDKS.items():
+    for name, why in SDKS.items():
         if _is_installed(name):
             yield CoverageEntry(name, "not_captured", why)
 

@@ -16,18 +16,20 @@ from otel_agent_replay.boundary.on_import import ImportNotice, loaded
 from otel_agent_replay.boundary.transports.uncovered import uncovered_sdks, warn_of_uncovered_sdks
 from otel_agent_replay.model import CoverageEntry
 
-__all__ = ["coverage", "install", "uncovered_sdks", "uninstall", "warn_of_uncovered_sdks"]
+__all__ = ["FAMILIES", "coverage", "install", "uncovered_sdks", "uninstall", "warn_of_uncovered_sdks"]
 
 _log = logging.getLogger("otel_agent_replay")
-_FAMILIES = {
+FAMILIES = {
     "httpx": "httpx_family",
     "httpx2": "httpx_family",
     "urllib3": "urllib3_requests",
     "aiohttp": "aiohttp_client",
 }
+"""Client library, as it is imported, to the file here that hooks it."""
+
 _SIGNERS = {"botocore.auth": "aws_signing"}
 """What signs requests before a client library sends them. Nothing is recorded there: no run's coverage tells of it."""
-_FILES = {**_FAMILIES, **_SIGNERS}
+_FILES = {**FAMILIES, **_SIGNERS}
 _lock = threading.RLock()
 _entries: dict[str, CoverageEntry] = {}
 _patched: dict[str, ModuleType] = {}

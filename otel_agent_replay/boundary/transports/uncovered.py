@@ -15,7 +15,7 @@ _said: set[str] = set()
 
 _GRPC = "it speaks gRPC; only its REST transport is captured"
 _IN_PROCESS = "the model runs inside this process; declare the call with `@replay.tool` or serve the model over HTTP"
-_SDKS = {
+SDKS = {
     "google.generativeai": _GRPC,
     "google.ai.generativelanguage": _GRPC,
     "vertexai": _GRPC,
@@ -38,7 +38,7 @@ _SDKS = {
 
 def uncovered_sdks() -> list[CoverageEntry]:
     """Return the imported model SDKs and HTTP clients that we do not see, each with the reason."""
-    return [CoverageEntry(name, "not_captured", why) for name, why in _SDKS.items() if name in sys.modules]
+    return [CoverageEntry(name, "not_captured", why) for name, why in SDKS.items() if name in sys.modules]
 
 
 def warn_of_uncovered_sdks() -> list[CoverageEntry]:
