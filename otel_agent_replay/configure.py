@@ -30,9 +30,9 @@ from otel_agent_replay.errors import AgentReplayError, ConfigurationError
 from otel_agent_replay.export.journal import Journal
 from otel_agent_replay.export.on_demand import on_demand_sealer
 from otel_agent_replay.export.outgoing import journal_root
-from otel_agent_replay.export.rules_file import redaction_of
 from otel_agent_replay.model import CaptureLevel, CoverageEntry
 from otel_agent_replay.payload.redaction import Redaction
+from otel_agent_replay.redaction import redaction_of
 from otel_agent_replay.settings import Settings
 
 if TYPE_CHECKING:

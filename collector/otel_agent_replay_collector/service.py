@@ -13,7 +13,7 @@ import sys
 import time
 from pathlib import Path
 
-from otel_agent_replay.export.rules_file import rules_of
+from otel_agent_replay.redaction import rules_of
 from otel_agent_replay_collector.access import Keys, Tokens, tokens_from
 from otel_agent_replay_collector.admission import Admission
 from otel_agent_replay_collector.grpc_front import GrpcFront

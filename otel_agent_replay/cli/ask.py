@@ -60,8 +60,8 @@ def ask(
 ) -> int:
     """Ask the model of step N of RUN again, or another one, and compare the answers with the recorded one."""
     from otel_agent_replay.compare.screening import distinct_actions
-    from otel_agent_replay.export.rules_file import redaction_at
     from otel_agent_replay.export.unsealed import load_run
+    from otel_agent_replay.redaction import redaction_at
     from otel_agent_replay.replay.ask.client import Patience
     from otel_agent_replay.replay.ask.repeated import ask_repeatedly
     from otel_agent_replay.replay.ask.request import model_step

@@ -47,7 +47,7 @@ def brief(lake: Path, max_chars: int, as_json: bool, subject: str) -> int:
     A run that repeats or leaves another one is compared with that one. What was recorded is quoted in fences, redacted
     and shortened: data, never instructions.
     """
-    from otel_agent_replay.export.rules_file import redaction_at
+    from otel_agent_replay.redaction import redaction_at
 
     what, sections = _report(subject) if subject == "-" or Path(subject).is_file() else _run(lake, subject)
     redaction = redaction_at(lake)

@@ -12,10 +12,10 @@ from otel_agent_replay.cli.record import recording_environment
 from otel_agent_replay.compare import compare
 from otel_agent_replay.compare.nondeterminism import rules_for, varying_requests
 from otel_agent_replay.errors import CannotJudge
-from otel_agent_replay.export.rules_file import redaction_at
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.model import RecordedRun
+from otel_agent_replay.redaction import redaction_at
 from otel_agent_replay.replay.enclosed import Enclosure, wait_for
 from otel_agent_replay.replay.proving import Chance
 from otel_agent_replay.replay.settling import settle

@@ -71,7 +71,7 @@ def enter_asking(
     `url` is where they went when they were recorded, `endpoints` (`host:port`) are others that they go to. Of
     `environment` the names of the variables that may hold a key are entered, never their values.
     """
-    from otel_agent_replay.export.rules_file import redaction_at
+    from otel_agent_replay.redaction import redaction_at
     from otel_agent_replay.replay.ask.destination import shown_endpoint
     from otel_agent_replay.replay.ask.keys import variables as key_variables
     from otel_agent_replay.replay.audit import enter

@@ -81,9 +81,9 @@ def fork(
 ) -> None:
     """Fork RUN at a step: a new run, the same up to there, with one thing changed. RUN is never touched."""
     one_way_in(entry, command)
-    from otel_agent_replay.export.rules_file import redaction_at
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.export.unsealed import load_with_inner
+    from otel_agent_replay.redaction import redaction_at
     from otel_agent_replay.replay.enclosed import Enclosure
     from otel_agent_replay.replay.fork import ForkPlan, model_endpoints
     from otel_agent_replay.replay.launch import entry_command

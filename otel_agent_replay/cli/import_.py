@@ -55,10 +55,10 @@ Example:
 @json_option
 def import_(lake: Path, from_: str, files: tuple[Path, ...], as_json: bool) -> int:
     """Read FILEs of traces and trajectories of other tools, and keep them as runs to show, query and compare."""
-    from otel_agent_replay.export.rules_file import redaction_at
     from otel_agent_replay.imports.landing import land
     from otel_agent_replay.imports.recording_landing import RecordingLander
     from otel_agent_replay.imports.trace_labels import write_trace_labels
+    from otel_agent_replay.redaction import redaction_at
 
     missing = next((path for path in files if not path.exists() or path.is_dir()), None)
     if missing is not None:

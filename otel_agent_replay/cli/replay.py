@@ -60,9 +60,9 @@ def replay(
 ) -> None:
     """Replay RUN exactly: offline, no side effect, every crossing answered from the recording."""
     one_way_in(entry, command)
-    from otel_agent_replay.export.rules_file import redaction_at
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.lake.catalog import Lake
+    from otel_agent_replay.redaction import redaction_at
     from otel_agent_replay.replay.enclosed import Enclosure
     from otel_agent_replay.replay.launch import entry_command, in_process_run, replay_command
     from otel_agent_replay.replay.limits import Limits

@@ -13,12 +13,12 @@ from typing import Any
 
 from otel_agent_replay.cli.output import remark
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.export.rules_file import redaction_at
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.export.unsealed import load_run
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.model import RecordedRun
 from otel_agent_replay.protocols.request_edits import RequestEdits
+from otel_agent_replay.redaction import redaction_at
 from otel_agent_replay.replay.cohort import read_cohort, runs_where
 from otel_agent_replay.replay.enclosed import Enclosure, variables_of
 from otel_agent_replay.replay.fork import model_endpoints

@@ -164,7 +164,7 @@ def _ask(
     """Ask what is left to ask; return why that ended early."""
     from otel_agent_replay.cli.progress import Interrupt, ProgressLine
     from otel_agent_replay.cli.steps_plan import checked, plan_sentence, planned
-    from otel_agent_replay.export.rules_file import redaction_at
+    from otel_agent_replay.redaction import redaction_at
     from otel_agent_replay.replay.ask.screen import screen
 
     todo = planned(lake, [run_id for run_id, _ in results.runs()], lanes, limits.repeats)

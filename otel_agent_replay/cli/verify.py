@@ -71,7 +71,7 @@ def verify(
     stored = open_lake(lake, verbose=verbose)
     if replays:
         from otel_agent_replay.cli.proving import prove_and_keep
-        from otel_agent_replay.export.rules_file import redaction_at
+        from otel_agent_replay.redaction import redaction_at
         from otel_agent_replay.replay.enclosed import Enclosure
 
         return prove_and_keep(

@@ -21,8 +21,8 @@ from otel_agent_replay.export.on_demand import on_demand_sealer
 from otel_agent_replay.export.outgoing import journal_root
 from otel_agent_replay.export.processor import kept_spans
 from otel_agent_replay.export.readable_span import foreign_record, resource_bytes
-from otel_agent_replay.export.rules_file import redaction_of
 from otel_agent_replay.model import Loss, LossReason
+from otel_agent_replay.redaction import redaction_of
 from otel_agent_replay.settings import Settings
 from otel_agent_replay.wire import convert
 from otel_agent_replay.wire.v1 import journal_pb2 as wire

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from otel_agent_replay.errors import AgentReplayError, ConfigurationError
-from otel_agent_replay.export.rules_file import redaction_at
 from otel_agent_replay.lake.catalog import Lake, StoredRun
+from otel_agent_replay.redaction import redaction_at
 from otel_agent_replay.replay.enclosed import Enclosure
 from otel_agent_replay.replay.launch import entry_command
 from otel_agent_replay.trials.options import TrialOptions

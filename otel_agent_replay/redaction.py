@@ -1,4 +1,4 @@
-"""The redaction of a process: the user's rules read from their file, one store of learnt secrets for all who write."""
+"""The redaction that settings ask for: rules read from their file, one store of learnt secrets for all who write."""
 
 from __future__ import annotations
 
