@@ -143,16 +143,18 @@ def test_a_generators_items_and_return_value_are_recorded(journal):
 
 
 def test_a_generator_left_early_is_recorded_as_far_as_it_was_taken(journal):
-    """Closing it ends the crossing, marked as closed early."""
+    """Closing it ends the crossing there and then, marked as closed early."""
 
     @replay.agent(name="desk")
     def agent():
         items = counting(5)
         next(items)
         items.close()
+        plain("o-1")
 
     agent()
     _, ended = journal.node("counting")
+    assert ended.end_sequence < journal.node("plain")[0].sequence
     assert ended.exchange.closed_early
     assert journal.result("counting")["yielded"] == [0]
 

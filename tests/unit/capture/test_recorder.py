@@ -384,6 +384,65 @@ def test_the_code_of_a_tool_runs_inside_its_span(traced):
     assert not trace.get_current_span().get_span_context().is_valid
 
 
+def test_between_the_items_of_a_generator_nothing_of_it_is_current(traced):
+    """Who consumes an agent or a tool that yields runs in a place and under a span of their own, also after leaving."""
+    _, _, provider = traced
+
+    def here():
+        found = active()
+        return None if found is None else found[1].path, trace.get_current_span().get_span_context().span_id
+
+    def undisturbed(items):
+        mine = here()
+        for item in items:
+            assert here() == mine
+            yield item
+        assert here() == mine
+
+    async def undisturbed_async(items):
+        mine = here()
+        async for item in items:
+            assert here() == mine
+            yield item
+        assert here() == mine
+
+    @replay.tool
+    def pieces():
+        yield from "ab"
+
+    @replay.tool
+    async def pieces_async():
+        for item in pieces():
+            yield item
+
+    @replay.agent
+    def desk():
+        assert here()[0] == ("run:desk#0",)
+        yield from undisturbed(pieces())
+
+    @replay.agent
+    async def desk_async():
+        assert here()[0] == ("run:desk_async#0",)
+        async for item in undisturbed_async(pieces_async()):
+            yield item
+
+    async def consume():
+        assert [item async for item in undisturbed_async(desk_async())] == ["a", "b"]
+        left = desk_async()
+        await anext(left)
+        await left.aclose()
+        assert here() == mine
+
+    with provider.get_tracer("the service's own").start_as_current_span("request"):
+        mine = here()
+        assert list(undisturbed(desk())) == ["a", "b"]
+        left = desk()
+        next(left)
+        left.close()
+        assert here() == mine
+        asyncio.run(consume())
+
+
 def test_a_failed_call_is_an_error_on_its_span(traced):
     """Status and type of the error are there for everyone."""
     _, exporter, _ = traced
