@@ -19,11 +19,12 @@ from otel_agent_replay.boundary import (
     randomness,
     sleep,
     threads,
+    waits,
 )
 from otel_agent_replay.boundary.hooks import Hooks
 from otel_agent_replay.model import CoverageEntry
 
-_PARTS = (threads, clock, sleep, randomness, entropy, numpy_randomness, environment)
+_PARTS = (threads, waits, clock, sleep, randomness, entropy, numpy_randomness, environment)
 _lock = threading.Lock()
 
 

@@ -176,27 +176,45 @@ def numbered_like(future: Any, loop: asyncio.AbstractEventLoop | None) -> asynci
     return wrapped
 
 
-def completed(futures: Iterable[Any], timeout: float | None) -> Iterator[Any]:
-    """Yield futures of a pool as they are done, also those that were done before anybody asked, in that order."""
+def _plainly(seconds: float | None, attempt: Callable[[float | None], Any]) -> Any:
+    return attempt(seconds)
+
+
+def completed(
+    futures: Iterable[Any],
+    timeout: float | None,
+    waited: Callable[[float | None, Callable[[float | None], Any]], Any] = _plainly,
+) -> Iterator[Any]:
+    """Yield futures of a pool as they are done, also those that were done before anybody asked, in that order.
+
+    `waited` is given the seconds that are left and what waits that long for one, None when none came, and gives that.
+    """
     # The clock and the kind of queue that also keep virtual time, where a run has that (`virtual_locks`).
     monotonic = concurrent.futures._base.time.monotonic  # type: ignore[attr-defined]
     until = None if timeout is None else monotonic() + timeout
     done: queue.Queue[Any] = queue.Queue()
+    found: list[Any] = []  # the last one comes first
     pending = dict.fromkeys(futures)
     total = len(pending)
     for future in sorted(pending, key=_when_done):
         future.add_done_callback(done.put)
+
+    def first(seconds: float | None) -> Any:
+        if not found:
+            try:
+                found.append(done.get(timeout=seconds))
+            except queue.Empty:
+                return None
+            while not done.empty():
+                found.append(done.get())
+            found.sort(key=_when_done, reverse=True)
+        return found[-1]
+
     while pending:
-        try:
-            found = [done.get(timeout=None if until is None else max(until - monotonic(), 0))]
-        except queue.Empty:
-            raise concurrent.futures.TimeoutError(f"{len(pending)} (of {total}) futures unfinished") from None
-        while not done.empty():
-            found.append(done.get())
-        found.sort(key=_when_done, reverse=True)
-        while found:
-            del pending[found[-1]]
-            yield found.pop()
+        if waited(None if until is None else max(until - monotonic(), 0), first) is None:
+            raise concurrent.futures.TimeoutError(f"{len(pending)} (of {total}) futures unfinished")
+        del pending[found[-1]]
+        yield found.pop()
 
 
 def _when_done(future: Any) -> float:

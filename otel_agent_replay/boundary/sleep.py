@@ -51,10 +51,7 @@ def install() -> list[CoverageEntry]:
         hooks.replace(time, "sleep", sleep)
         hooks.replace(asyncio, "sleep", sleep_in_task)
         hooks.replace(asyncio.tasks, "sleep", sleep_in_task)
-    return [
-        CoverageEntry("sleep", "captured", "time.sleep and asyncio.sleep"),
-        CoverageEntry("sleep.others", "not_captured", "waits on events, locks and timeouts take their real time"),
-    ]
+    return [CoverageEntry("sleep", "captured", "time.sleep and asyncio.sleep")]
 
 
 def uninstall() -> None:

@@ -23,7 +23,9 @@ from typing import Any
 from otel_agent_replay.boundary import session as _session
 from otel_agent_replay.boundary.callers import is_application, starts_for_application
 from otel_agent_replay.boundary.crossing import Place, current, handing_over, label_of, new_strand, within_strand
+from otel_agent_replay.boundary.deadlines import waiter
 from otel_agent_replay.boundary.hooks import Hooks, looks_like
+from otel_agent_replay.boundary.pool_waits import completed_in_time
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.set_order import (
     InOrder,
@@ -34,6 +36,7 @@ from otel_agent_replay.boundary.set_order import (
     numbered_like,
     task,
 )
+from otel_agent_replay.boundary.waits import put_in_time
 from otel_agent_replay.model import QUEUE_PUT, THREAD_END, CoverageEntry
 
 _getframe = sys._getframe
@@ -202,8 +205,10 @@ def _put_in_order(
     timeout: float | None,
     caller: FrameType,
 ) -> None:
-    # On a full queue a put may wait for ever; tasks of a loop put in the order of its turns.
-    ordered = _session.live_sessions and into.maxsize <= 0 and asyncio._get_running_loop() is None
+    if into.maxsize > 0:  # a put may wait for ever: it has no place of its own
+        return put_in_time(into, item, block, timeout, caller)
+    # Tasks of a loop put in the order of its turns.
+    ordered = _session.live_sessions and asyncio._get_running_loop() is None
     here = _session.active() if ordered else None
     if here is None or not is_application(caller):
         return _put(into, item, block, timeout)
@@ -248,7 +253,10 @@ def futures_as_completed(fs: Any, timeout: float | None = None) -> Any:
     """Give a pool's futures as they are done; those of the application in the order in which they were."""
     if not _session.live_sessions or _carrying() is None:
         return _futures_as_completed(fs, timeout)
-    return completed(fs, timeout)
+    here = None if timeout is None else waiter(_getframe(1), timeout)
+    if here is None:
+        return completed(fs, timeout)
+    return completed(fs, timeout, lambda seconds, attempt: completed_in_time(here, seconds or 0, attempt))
 
 
 def _as_task(awaitable: Any) -> asyncio.Future[Any]:

@@ -37,9 +37,11 @@ from otel_agent_replay.model.payload import EMPTY_DIGEST, STREAM_TYPES, MediaTyp
 from otel_agent_replay.model.quirks import KNOWN_QUIRKS, why_not_again
 from otel_agent_replay.model.recorded import (
     CLIENT_STRAND,
+    FUTURES_DONE,
     ORDER_MARKS,
     QUEUE_PUT,
     THREAD_END,
+    WAIT,
     Node,
     Read,
     RecordedRun,
@@ -61,12 +63,14 @@ from otel_agent_replay.model.wire_exchange import WireExchange
 __all__ = [
     "CLIENT_STRAND",
     "EMPTY_DIGEST",
+    "FUTURES_DONE",
     "IMPORTED",
     "KNOWN_QUIRKS",
     "ORDER_MARKS",
     "QUEUE_PUT",
     "STREAM_TYPES",
     "THREAD_END",
+    "WAIT",
     "Anomaly",
     "AnomalyCode",
     "AnswerSource",

@@ -29,6 +29,13 @@ QUEUE_PUT = "queue.put"
 ORDER_MARKS = frozenset((THREAD_END, QUEUE_PUT))
 """Names of reads that give no value: what happened then has its place among the run's ends."""
 
+WAIT = "wait."
+"""How the names of clock reads begin that tell of a wait with a deadline: 0, what was waited for came; else when the
+waiter gave up, in Unix nanoseconds, which has its place among the run's ends too."""
+
+FUTURES_DONE = "futures.done"
+"""Name of the clock read after a `wait.futures`: which of the futures were done, by their places, `0 2` say."""
+
 
 class Read(NamedTuple):
     """One bulk read: a clock, a draw, an identifier, an environment variable.
@@ -45,6 +52,17 @@ class Read(NamedTuple):
     strand: str = ""
     sequence: int = 0
     masked: bool = False
+
+    @property
+    def has_turn(self) -> bool:
+        """Whether what it tells of has its place among the run's ends."""
+        return self.name in ORDER_MARKS or (self.name.startswith(WAIT) and self.value != 0)
+
+    @property
+    def shows_time(self) -> bool:
+        """Whether it is what a clock showed to the code that made it."""
+        told = self.name in ORDER_MARKS or self.name == FUTURES_DONE or self.name.startswith(WAIT)
+        return self.kind is Kind.CLOCK and not told
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from otel_agent_replay.errors import DamagedRecording, MissingPayload, TapeUnrea
 from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun, RunStatus
 from otel_agent_replay.replay.playback import Playback, TapeAnswer
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
+from otel_agent_replay.replay.recorded_waits import RecordedWait
 from otel_agent_replay.replay.tape import Entry, Tape, is_background_save
 
 _FIRST_ERROR = 400  # of HTTP's status codes
@@ -70,8 +71,16 @@ class ContinuedPlayback(Playback):
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return the next recorded bulk read of that name there, or None."""
+        return super().read(kind, name, place, strand) if self._is_on_record(place) else None
+
+    def recorded_wait(self, name: str, place: Place, strand: str) -> RecordedWait | None:
+        """The same for what became of a wait."""
+        return super().recorded_wait(name, place, strand) if self._is_on_record(place) else None
+
+    def _is_on_record(self, place: Place) -> bool:
+        """Whether what code at `place` reads may be on record: it is the agent's own, or of a call in flight."""
         call = place if place.kind.is_crossing else _call_above(place)
-        return None if call is not None and call not in self.again else super().read(kind, name, place, strand)
+        return call is None or call in self.again
 
 
 def _call_above(place: Place) -> Place | None:

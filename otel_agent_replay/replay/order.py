@@ -117,6 +117,12 @@ class CompletionOrder:
         if others_wait:
             self._loop_turns.ended()
 
+    def gave_up(self, tape: Tape, end: ThreadEnd) -> None:
+        """What came in the recording of `tape` and was waited for there did not come here."""
+        with self._lock:
+            tape.thread_ends[end.sequence] = end
+            self._were_let_go.append(end)
+
     def open_up(self) -> None:
         """Let everybody go: the replay has stopped."""
         with self._lock:

@@ -18,7 +18,6 @@ from otel_agent_replay.errors import DamagedRecording, MissingPayload
 from otel_agent_replay.model import (
     CLIENT_STRAND,
     EMPTY_DIGEST,
-    ORDER_MARKS,
     Call,
     Kind,
     Node,
@@ -71,8 +70,8 @@ class Entry:
 
 
 class ThreadEnd:
-    """The end of a thread or a pool's task, or a put on a queue: `sequence` in the run's order. The rest is
-    `order`'s.
+    """The end of a thread or a pool's task, a put on a queue, a wait that was given up: `sequence` in the run's order.
+    The rest is `order`'s.
     """
 
     __slots__ = ("begin_turn", "end_turn", "sequence", "span", "step", "strand")
@@ -112,15 +111,19 @@ class _Reads:
 
     def take(self, kind: Kind, name: str, strand: str) -> Read | None:
         """Return the next read of that name in `strand`; from any strand when `strand` recorded none here."""
-        numbers = self._exact.get((strand, kind, name))
-        if numbers is not None:
-            while numbers:
-                read = self.left.pop(numbers.popleft(), None)
-                if read is not None:
-                    return read
-            return None
+        if (strand, kind, name) in self._exact:
+            return self.take_own(kind, name, strand)
         for number in self._any.get((kind, name), ()):
             read = self.left.pop(number, None)
+            if read is not None:
+                return read
+        return None
+
+    def take_own(self, kind: Kind, name: str, strand: str) -> Read | None:
+        """Return the next read of that name in `strand`."""
+        numbers = self._exact.get((strand, kind, name))
+        while numbers:
+            read = self.left.pop(numbers.popleft(), None)
             if read is not None:
                 return read
         return None
@@ -213,7 +216,7 @@ class Tape:
                 same.append(entry)
 
     def _keep_thread_ends(self, node: Node) -> None:
-        ends = (read for read in node.reads if read.name in ORDER_MARKS and self._is_to_come(read))
+        ends = (read for read in node.reads if read.has_turn and self._is_to_come(read))
         self.thread_ends.update({read.sequence: ThreadEnd(read) for read in ends})
 
     def _is_to_come(self, read: Read) -> bool:
@@ -364,6 +367,14 @@ class Tape:
         with self._lock:
             reads = self._reads_at(place)
             read = None if reads is None else reads.take(kind, name, strand)
+            self.reads_taken += read is not None
+            return read
+
+    def take_wait(self, place: Path, name: str, strand: str) -> Read | None:
+        """The same for what became of a wait: another thread of control's is never given."""
+        with self._lock:
+            reads = self._reads_at(place)
+            read = None if reads is None else reads.take_own(Kind.CLOCK, name, strand)
             self.reads_taken += read is not None
             return read
 
