@@ -450,3 +450,31 @@ def test_program_started_through_exec_stays_inside(tmp_path, outside):
     )
     assert told == "[Errno 1] Operation not permitted"
     assert outside[2] == []
+
+
+@pytest.mark.skipif(bool(isolation.why_not()), reason=isolation.why_not() or "available")
+def test_once_a_run_begins_the_kernel_refuses_other_programs(tmp_path, outside):
+    """The walls of a replay let a launcher become the program that it starts, and in a run nothing, hook or not."""
+    told, _ = _child(
+        tmp_path,
+        outside,
+        """
+        from pathlib import Path
+        from types import SimpleNamespace
+        from otel_agent_replay.replay.walls import Walls
+        walls = Walls(SimpleNamespace(lake=Path("no-lake"), report=None, isolate=True, allow=(), allow_write=()))
+        walls.put_up_first()
+        walls.put_up(lambda violation: None)
+        another = Fence()
+        another.install()
+        another.lift()  # none stands in the process now
+        before = outcome(lambda: os.execv("/no/such/program", ["program"]))
+        walls.forbid_exec()
+        print(json.dumps([before, outcome(lambda: os.execv("/bin/true", ["true"])), walls.standing()]))
+        """,
+    )
+    before, after, standing = told
+    assert before.startswith("FileNotFoundError")
+    assert after.startswith("PermissionError: [Errno 1]")
+    assert isolation.NAME in standing
+    assert outside[2] == []
