@@ -179,9 +179,12 @@ def _compared(still: int, before: _Positions) -> tuple[int, _Positions]:
 
 
 def _positions() -> _Positions:
-    """Return where every other thread stands: its frame and the instruction in it."""
+    """Return where every other thread stands: its code and the instruction in it.
+
+    Not its frame: who waits in short waits has a new one for each, and where that lies in memory is by chance.
+    """
     own = threading.get_ident()
-    return {ident: (id(frame), frame.f_lasti) for ident, frame in _current_frames().items() if ident != own}
+    return {ident: (id(frame.f_code), frame.f_lasti) for ident, frame in _current_frames().items() if ident != own}
 
 
 def _any_running() -> bool:
