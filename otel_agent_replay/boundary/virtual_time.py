@@ -75,9 +75,10 @@ def _here() -> VirtualTime | None:
 def time(self: asyncio.BaseEventLoop) -> float:
     """Return the time according to the event loop's clock, as the running code is to see it."""
     virtual = _here()
-    if virtual is None or _getframe(1).f_code is _RUN_ONCE:
+    if virtual is None:
         return _time(self)
-    return virtual.monotonic()
+    caller = _getframe(1)
+    return _time(self) if caller.f_code is _RUN_ONCE or _shuts_down(caller) else virtual.monotonic()
 
 
 @looks_like(_call_at)
@@ -97,7 +98,7 @@ def call_at(
 
 
 def _shuts_down(frame: FrameType | None) -> bool:
-    """Whether a loop is waiting for its own threads to end: that takes real time."""
+    """Whether a loop is waiting for its own threads to end: that takes real time, since Python 3.12 with a deadline."""
     for _ in range(_DEEPEST):
         if frame is None or frame.f_code is _RUN_ONCE:
             return False
