@@ -289,7 +289,7 @@ def test_coroutines_given_to_as_completed_start_in_the_order_given(stage):
         results = [await nearest for nearest in asyncio.as_completed([*coroutines, coroutines[0]])]
         assert sorted(results) == list(range(30))
         for wrong in (work(0), asyncio.get_running_loop().create_future()):
-            with pytest.raises(TypeError, match="expect an iterable"):
+            with pytest.raises(TypeError, match="expects? an iterable"):
                 next(iter(asyncio.as_completed(wrong)))
             if asyncio.iscoroutine(wrong):
                 wrong.close()
