@@ -6,7 +6,7 @@ Owns how cases are keyed and what becomes of runs without a counterpart. Run ids
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from otel_agent_replay import semconv
 from otel_agent_replay.compare.cohort import Unpaired
 from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.lake.conditions import rows_of_condition
 from otel_agent_replay.replay.cohort import CohortRun
 
 SAME_INPUT = "the same input"
@@ -57,7 +58,7 @@ def _keyed(lake: Path, condition: str, by: str | None, option: str) -> dict[str,
     )
     found: dict[str, list[bytes]] = defaultdict(list)
     named = f"{option} {condition!r}" + (f" with --pair-by {by!r}" if by else "")
-    for run_id, value in _rows(lake, query, named):
+    for run_id, value in rows_of_condition(lake, query, named):
         found[f"run {run_id}" if value is None else str(value)].append(bytes.fromhex(run_id))
     return found
 
@@ -74,7 +75,7 @@ def pair_lanes(cohort: Sequence[CohortRun], replays: Path) -> list[PlannedCase]:
         "WHERE runs.origin_run_id IS NOT NULL AND runs.origin_run_id != '' ORDER BY runs.run_id"
     )
     lanes: dict[tuple[str, str], list[bytes]] = defaultdict(list)
-    for run_id, origin, lane in _rows(replays, query, f"--replays {replays}"):
+    for run_id, origin, lane in rows_of_condition(replays, query, f"--replays {replays}"):
         run = bytes.fromhex(run_id)
         if run not in lanes[origin, lane]:
             lanes[origin, lane].append(run)
@@ -89,22 +90,6 @@ def pair_lanes(cohort: Sequence[CohortRun], replays: Path) -> list[PlannedCase]:
     if not any(case.b for case in planned):
         planned = [replace(case, b=case.baseline, baseline=()) for case in planned]
     return planned
-
-
-def _rows(lake: Path, query: str, named: str) -> Iterable[tuple[Any, ...]]:
-    import duckdb
-
-    from otel_agent_replay.lake.views import connect
-
-    with connect(lake) as connection:
-        try:
-            rows: list[tuple[Any, ...]] = connection.execute(query).fetchall()
-        except duckdb.Error as error:
-            raise ConfigurationError(
-                f"{named} is no condition over the runs of {lake}: {error}; it is what stands behind WHERE, like "
-                "version_agent = '1.2' (columns: `agent-replay sql \"DESCRIBE runs\"`)"
-            ) from error
-    return rows
 
 
 def left_over(planned: Sequence[PlannedCase], compared: Container[str]) -> Unpaired:

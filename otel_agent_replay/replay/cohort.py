@@ -112,20 +112,10 @@ def runs_where(lake: Path, condition: str) -> list[CohortRun]:
     `agent = 'support' AND run_id IN (SELECT run_id FROM tool_calls WHERE outcome = 'error')`. Raises
     ConfigurationError for SQL that is wrong.
     """
-    import duckdb
-
-    from otel_agent_replay.lake.views import connect
+    from otel_agent_replay.lake.conditions import rows_of_condition
 
     query = f"SELECT run_id FROM runs WHERE run_id IS NOT NULL AND (\n{condition}\n) ORDER BY run_id"  # noqa: S608 - theirs
-    with connect(lake) as connection:
-        try:
-            rows = connection.execute(query).fetchall()
-        except duckdb.Error as error:
-            raise ConfigurationError(
-                f"--where {condition!r} is no condition over the runs of {lake}: {error}; it is what stands behind "
-                "WHERE, like agent = 'support' (columns: `agent-replay sql \"DESCRIBE runs\"`)"
-            ) from error
-    return [CohortRun(bytes.fromhex(row[0])) for row in rows]
+    return [CohortRun(bytes.fromhex(row[0])) for row in rows_of_condition(lake, query, f"--where {condition!r}")]
 
 
 def _header(drawn: Mapping[str, Any]) -> str:

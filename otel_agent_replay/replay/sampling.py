@@ -125,9 +125,7 @@ def _rare_together(strata: Mapping[str, list[str]], size: int) -> dict[str, list
 
 def _strata(lake: Path, condition: str, stratify: Sequence[str]) -> dict[str, list[str]]:
     """Return the run ids of each stratum."""
-    import duckdb
-
-    from otel_agent_replay.lake.views import connect
+    from otel_agent_replay.lake.conditions import rows_of_condition
 
     known = {"tool_path": "tools.tool_path", "language": "input.said"}
     columns = [known.get(name, f"CAST(({name}) AS VARCHAR)") for name in stratify]
@@ -136,17 +134,13 @@ def _strata(lake: Path, condition: str, stratify: Sequence[str]) -> dict[str, li
         f"SELECT runs.run_id, {', '.join(columns) or 'NULL'} FROM runs LEFT JOIN tools USING (run_id) "
         f"LEFT JOIN input USING (run_id) WHERE runs.run_id IS NOT NULL AND (\n{condition}\n)"
     )
+    given = f"--where {condition!r} with --stratify {','.join(stratify)!r}"
+    wanted = (
+        "cannot be asked: --where is what stands behind WHERE, --stratify names columns of the view `runs`, tool_path "
+        "or language"
+    )
     strata: dict[str, list[str]] = defaultdict(list)
-    with connect(lake) as connection:
-        try:
-            rows = connection.execute(query).fetchall()
-        except duckdb.Error as error:
-            raise ConfigurationError(
-                f"--where {condition!r} with --stratify {','.join(stratify)!r} cannot be asked of {lake}: {error}; "
-                "--where is what stands behind WHERE, --stratify names columns of the view `runs`, tool_path or "
-                'language (columns: `agent-replay sql "DESCRIBE runs"`)'
-            ) from error
-    for run_id, *values in rows:
+    for run_id, *values in rows_of_condition(lake, query, given, wanted=wanted):
         named = (_named(name, value) for name, value in zip(stratify, values, strict=False))
         strata[", ".join(named) or "all"].append(run_id)
     return dict(strata)
