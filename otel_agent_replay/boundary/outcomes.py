@@ -57,23 +57,15 @@ def value_outcome(session: Session, value: Any, level: CaptureLevel | None = Non
         return _not_kept(session, _OK, error)
 
 
-def error_outcome(
-    session: Session, error: BaseException, level: CaptureLevel | None = None, *, yielded: list[Any] | None = None
-) -> Outcome:
-    """Return the outcome of a call that raised `error`, after it had yielded `yielded` (generators only)."""
+def error_outcome(session: Session, error: BaseException, level: CaptureLevel | None = None) -> Outcome:
+    """Return the outcome of a call that raised `error`."""
     cancelled = isinstance(error, asyncio.CancelledError)
     status = OutcomeStatus.CANCELLED if cancelled else OutcomeStatus.ERROR
     try:
         failure = recorded_failure(error, FailurePhase.CALL, rules_at(session, level))
     except Exception as defect:
         return _not_kept(session, status, defect)
-    result = None if yielded is None else value_outcome(session, {"yielded": yielded}).result
-    return Outcome(
-        status=status,
-        result=result,
-        failure=failure,
-        round_trips=failure.round_trips,
-    )
+    return Outcome(status, failure=failure, round_trips=failure.round_trips)
 
 
 def _not_kept(session: Session, status: OutcomeStatus, defect: Exception) -> Outcome:

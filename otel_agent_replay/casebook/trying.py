@@ -16,7 +16,7 @@ from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.model import RecordedRun
 
 
-def try_case(opened: OpenCase, *, mutants: int = 200, progress: Callable[[str], None] | None = None) -> CaseWorth:
+def try_case(opened: OpenCase, *, mutants: int = 200) -> CaseWorth:
     """Return whether a case rejects its bad run, accepts its good ones, and kills mutants, at most `mutants` of them.
 
     A case that was tampered with is held against nothing: what it says of a run is not what was kept.
@@ -33,8 +33,6 @@ def try_case(opened: OpenCase, *, mutants: int = 200, progress: Callable[[str], 
     if model is None and runs:
         model = runs[0][0], held[0]
     if model is not None and mutants:
-        if progress is not None:
-            progress(f"trying mutants of run {model[1].run[:12]}")
         tried = try_mutants(model[0].recorded, model[1].results, _judge(case), most=mutants)
     return CaseWorth(case, worth_of(held, ()), (), new, held, tried)
 

@@ -135,9 +135,9 @@ def action_of(
     )
 
 
-def no_answer(error: str, *, latency_ns: int | None = None) -> Action:
+def no_answer(error: str) -> Action:
     """Return the action of a question that got no answer."""
-    return Action(ActionKind.NONE, error=error, latency_ns=latency_ns)
+    return Action(ActionKind.NONE, error=error)
 
 
 def _why_none(folded: Folded) -> str:

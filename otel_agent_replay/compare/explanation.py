@@ -15,15 +15,17 @@ from otel_agent_replay.compare.tree import ROOT, build_tree
 from otel_agent_replay.compare.walk import Walk
 from otel_agent_replay.model import RecordedRun
 
+_MOST_WALKED = 50
 
-def explain(a: RecordedRun, b: RecordedRun, comparison: Comparison, *, limit: int = 50) -> dict[int, Walk]:
-    """Return the walks of a comparison's changes by their number, of the first `limit` and of the runs' own results."""
+
+def explain(a: RecordedRun, b: RecordedRun, comparison: Comparison) -> dict[int, Walk]:
+    """Return the walks of a comparison's changes by their number, of the first ones and of the runs' own results."""
     tree_a, tree_b = build_tree(a), build_tree(b)
     walker = Walker(a, b, Sides.of(tree_a, tree_b, comparison.alignment), comparison.changes)
     found = {}
     for number, change in enumerate(comparison.changes):
         is_end = isinstance(change, Changed) and change.a.index == ROOT
-        walk = walker.walk(change) if number < limit or is_end else None
+        walk = walker.walk(change) if number < _MOST_WALKED or is_end else None
         if walk is not None:
             found[number] = walk
     return found

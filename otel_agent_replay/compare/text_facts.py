@@ -1,7 +1,7 @@
 """Two texts compared by what they say: numbers, dates, ids, sources, and what they deny. Pure; no model is needed.
 
 Wording is no fact: two texts with the same facts may share no sentence. What is found is what patterns find, so a claim
-without any of these is not seen; who wants more hands in a judge.
+without any of these is not seen; who wants more hands a judge to the comparison (`judged`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
@@ -17,9 +17,6 @@ COMPARED = 50_000
 """Characters of a text that are looked at; of a longer one the beginning."""
 _SENTENCES = 200
 _ALIKE = 70.0  # rapidfuzz' 0 to 100: from here on two sentences speak of the same thing
-
-Judge = Callable[[str, str], "str | None"]
-"""Says in a sentence what differs in meaning between two texts, None where nothing does."""
 
 
 class FactKind(str, enum.Enum):
@@ -30,7 +27,6 @@ class FactKind(str, enum.Enum):
     ID = "id"  # order numbers, tickets, UUIDs
     SOURCE = "source"  # addresses, mail addresses, citation marks
     NEGATION = "negation"  # one denies what the other says
-    MEANING = "meaning"  # a judge's word
 
     def __str__(self) -> str:
         return str(self.value)
@@ -88,17 +84,13 @@ _NEGATION = re.compile(
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 
 
-def compare_texts(before: str, after: str, *, judge: Judge | None = None) -> TextComparison:
-    """Return the facts in which two texts differ. `judge`, where given, is asked only where no pattern found any."""
+def compare_texts(before: str, after: str) -> TextComparison:
+    """Return the facts in which two texts differ."""
     whole = max(len(before), len(after)) <= COMPARED
     before, after = before[:COMPARED], after[:COMPARED]
     stated, restated = Counter(_facts(before)), Counter(_facts(after))
     found = _paired(_missing(stated, restated), _missing(restated, stated))
     found += _denied(before, after)
-    if not found and judge is not None and before.split() != after.split():
-        said = judge(before, after)
-        if said:
-            found.append(FactDifference(FactKind.MEANING, "", said))
     return TextComparison(found, whole)
 
 

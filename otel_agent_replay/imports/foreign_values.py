@@ -79,9 +79,9 @@ def attribute_of(value: Any) -> AttributeValue:
     return value
 
 
-def whole_number(value: Any, otherwise: int = 0) -> int:
-    """Return a whole number that may come as text."""
+def whole_number(value: Any) -> int:
+    """Return a whole number that may come as text, 0 for what is none."""
     try:
         return int(value)
     except (TypeError, ValueError, OverflowError):
-        return otherwise
+        return 0

@@ -229,8 +229,8 @@ class _Hour:
         except RecordingError as error:
             self._note(Trouble.DAMAGED, path, str(error))
 
-    def _note(self, trouble: Trouble, path: Path, what: str, repair: str = "") -> None:
-        finding = Finding(trouble, str(path), what, repair)
+    def _note(self, trouble: Trouble, path: Path, what: str) -> None:
+        finding = Finding(trouble, str(path), what)
         if finding not in self._found.findings[-_SAME:]:  # a page may be asked for by many runs
             self._found.findings.append(finding)
 

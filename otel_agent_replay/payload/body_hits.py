@@ -61,8 +61,8 @@ class BodyRules:
         for hit in hits:
             yield at + hit.start, at + hit.end, replacement(hit, text[hit.start : hit.end], self._key)
 
-    def _in_json(self, text: str, *, typed: bool = False, at: int = 0) -> Iterator[_Change]:
-        return self._written(text, self._rules.in_json(text, typed=typed), at)
+    def _in_json(self, text: str, *, typed: bool = False) -> Iterator[_Change]:
+        return self._written(text, self._rules.in_json(text, typed=typed))
 
     def _in_form(self, text: str, _find: Find) -> Iterator[_Change]:
         for field in _FIELD.finditer(text):

@@ -82,15 +82,9 @@ class Redaction:
         return cls((), key=key, level=level)
 
     @classmethod
-    def from_rules(
-        cls,
-        rules: Iterable[Mapping[str, Any]],
-        *,
-        key: bytes = b"",
-        level: CaptureLevel = CaptureLevel.REDACTED,
-    ) -> Redaction:
+    def from_rules(cls, rules: Iterable[Mapping[str, Any]], *, key: bytes = b"") -> Redaction:
         """Return the built-in rules and `rules`, tables as in TOML. Raises ConfigurationError naming the rule."""
-        return cls(rules_from(rules), key=key, level=level)
+        return cls(rules_from(rules), key=key)
 
     def at(self, level: CaptureLevel) -> Redaction:
         """Return the same rules at another level; what one of them learns, all of them know."""

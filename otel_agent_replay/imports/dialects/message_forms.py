@@ -52,9 +52,9 @@ class Conversation:
     structured: bool = True
 
 
-def asked(value: Any, role: str = "user") -> Conversation | None:
-    """The messages that a model was given. Text, and a message that names no role, are of `role`."""
-    return _conversation(_parsed(value), role, 0)
+def asked(value: Any) -> Conversation | None:
+    """The messages that a model was given. Text, and a message that names no role, are the user's."""
+    return _conversation(_parsed(value), "user", 0)
 
 
 def answered(value: Any) -> Conversation | None:

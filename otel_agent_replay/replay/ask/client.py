@@ -41,18 +41,12 @@ class Patience:
 
 
 class Unanswered(Exception):
-    """There is no answer. `in_doubt`: the question may have been answered, and paid for. `refused`: the key is wrong.
+    """There is no answer. `in_doubt`: the question may have been answered, and paid for. `refused`: a wrong key."""
 
-    `answer` is the last error that the provider sent, where it sent one.
-    """
-
-    def __init__(
-        self, why: str, *, in_doubt: bool = False, refused: bool = False, answer: Answer | None = None
-    ) -> None:
+    def __init__(self, why: str, *, in_doubt: bool = False, refused: bool = False) -> None:
         self.why = why
         self.in_doubt = in_doubt
         self.refused = refused
-        self.answer = answer
         super().__init__(why)
 
 

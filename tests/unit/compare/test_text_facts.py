@@ -46,20 +46,6 @@ def test_a_fact_that_differs_is_named_with_its_kind(before, after, kind):
     assert (forth[0].before, forth[0].after) == (back[0].after, back[0].before)
 
 
-def test_a_judge_is_asked_only_where_the_facts_agree():
-    """The judge's sentence is a difference in meaning; with a number that differs it is not asked."""
-    asked = []
-
-    def judge(one, other):
-        asked.append((one, other))
-        return "one is rude"
-
-    found = compare_texts("Please wait.", "Wait.", judge=judge).differences
-    assert [(one.kind, one.after) for one in found] == [(FactKind.MEANING, "one is rude")]
-    compare_texts("Wait 5 minutes.", "Wait 6 minutes.", judge=judge)
-    assert len(asked) == 1
-
-
 def test_the_final_answer_says_which_facts_differ():
     """A comparison's question after the final answer names the facts, or that only words differ."""
 
