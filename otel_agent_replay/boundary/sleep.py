@@ -13,7 +13,7 @@ import asyncio.tasks
 import inspect
 import sys
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import FrameType
 from typing import Any
 
@@ -73,11 +73,13 @@ def sleep(seconds: Any, /) -> None:
     if crossing.answer is not None:
         crossing.settle()
         return _serve(crossing)
+    over = _asleep(crossing.session, seconds)
     try:
         _time_sleep(_capped(crossing.session, seconds))
     except BaseException as error:
         crossing.finish(error_outcome(crossing.session, error))
         raise
+    over()
     crossing.finish(_DONE)
     return None
 
@@ -109,7 +111,9 @@ async def _cross(delay: Any, result: Any) -> Any:
         if crossing.answer is not None:
             await crossing.settle_async()
         else:
+            over = _asleep(crossing.session, delay)
             await _asyncio_sleep(_capped(crossing.session, delay))
+            over()
     except (asyncio.CancelledError, GeneratorExit):
         crossing.finish(Outcome(OutcomeStatus.CANCELLED))
         raise
@@ -129,6 +133,14 @@ def _is_instant(session: Session, frame: FrameType) -> bool:
         return False  # the loop's own timers are virtual
     never_live = AnswerSource.LIVE not in session.mode.sources(Kind.SLEEP, SideEffect.NONE)
     return never_live and waits_between_tries(frame)
+
+
+def _asleep(session: Session, seconds: float) -> Callable[[], None]:
+    return _nothing if session.asleep is None else session.asleep(seconds)
+
+
+def _nothing() -> None:
+    """Nobody wants to know that a wait is over."""
 
 
 def _capped(session: Session, seconds: float) -> float:

@@ -14,6 +14,7 @@ from otel_agent_replay.cli.started_options import (
     env_file_option,
     isolate_option,
     limit_option,
+    live_clock_option,
     one_way_in,
     text_of,
 )
@@ -53,6 +54,7 @@ Examples:
 @click.option("--message", metavar="TEXT", help="Add a user message to the conversation at that step.")
 @click.option("--no-jump", is_flag=True, help="Replay from the beginning, also where a checkpoint can be entered.")
 @click.option("--seed", default="fork", metavar="TEXT", help="Seed of the random draws beyond the recording.")
+@live_clock_option
 @isolate_option
 @allow_option
 @allow_write_option
@@ -67,6 +69,7 @@ def fork(
     message: str | None,
     no_jump: bool,
     seed: str,
+    live_clock: bool,
     isolate: bool,
     allow: tuple[str, ...],
     allow_write: tuple[str, ...],
@@ -92,7 +95,14 @@ def fork(
     from otel_agent_replay.replay.scrub import read_env_file
 
     plan = ForkPlan.from_arguments(
-        at, settings=settings, results=results, message=message, seed=seed, jumps=not no_jump, read=text_of
+        at,
+        settings=settings,
+        results=results,
+        message=message,
+        seed=seed,
+        live_clock=live_clock,
+        jumps=not no_jump,
+        read=text_of,
     )
     origin, *inner = load_with_inner(lake, run)
     endpoints = dict.fromkeys(endpoint for one in (origin, *inner) for endpoint in model_endpoints(one))

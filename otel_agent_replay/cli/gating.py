@@ -48,6 +48,7 @@ def options_of(given: Mapping[str, Any], *, read: Callable[[str], str]) -> Trial
         live=bool(given["live"] or given["candidate"] or given["settings"]),
         candidate=candidate,
         edits=edits_of(candidate, given["settings"], None, read=read),
+        live_clock=given["live_clock"],
         repeats=given["repeats"],
         min_pass=given["min_pass"],
         budget_usd=given["budget"],

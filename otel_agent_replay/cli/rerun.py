@@ -18,6 +18,7 @@ from otel_agent_replay.cli.started_options import (
     entry_option,
     env_file_option,
     limit_option,
+    live_clock_option,
     named_function,
     one_way_in,
     options,
@@ -76,6 +77,7 @@ _who = options(
     click.option("--simulator", callback=named_function, metavar="PKG.MOD:FUNC",
                  help="Function of (message, turns) that plays the user then."),
     click.option("--seed", default="rerun", metavar="TEXT", help="Seed of random draws."),
+    live_clock_option,
 )  # fmt: skip
 _how = options(
     click.option("--into", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",

@@ -204,6 +204,7 @@ def _plan_of(given: Mapping[str, Any], read: Callable[[str], str]) -> plans.Reru
         script=plans.script_of(read(script)) if script else None,
         simulator=given["simulator"] or "",
         seed=given["seed"],
+        live_clock=given["live_clock"],
         spending=Spending(tokens=given["max_tokens"]),
     )
 

@@ -64,6 +64,9 @@ limit_option = click.option(
     metavar="NAME=N",
     help="Bound what it may use: cpu=SECONDS, memory=MIB or files=NUMBER; repeatable.",
 )
+live_clock_option = click.option(
+    "--live-clock", is_flag=True, help="Clocks show today: for agents that sign requests or tokens with the time."
+)
 timeout_option = click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="Kill it after this long."
 )

@@ -15,9 +15,10 @@ from functools import cached_property
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Answer, Place
 from otel_agent_replay.errors import CrossingRefused, DamagedRecording, MissingPayload, ReplayInterrupt, TapeUnreadable
-from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun
+from otel_agent_replay.model import ORDER_MARKS, Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun
 from otel_agent_replay.payload.codec import decode
 from otel_agent_replay.replay.tape import Entry, Tape
+from otel_agent_replay.replay.virtual_clock import VirtualClock
 from otel_agent_replay.replay.writes import (
     NOTHING_WRITTEN,
     Key,
@@ -29,7 +30,7 @@ from otel_agent_replay.replay.writes import (
 )
 
 _ENDED = frozenset({OutcomeStatus.OK, OutcomeStatus.ERROR})
-_DRAWS = frozenset({Kind.RANDOM, Kind.UUID})
+_BULK = frozenset(kind for kind in Kind if kind.is_bulk)
 _NUMPY, _NUMPY_ENTROPY = "numpy.", "numpy.random.entropy"
 
 
@@ -39,12 +40,14 @@ class ByArguments:
     A read is answered by its recordings in their order, then by the last one again, those apart that were made after
     other writes than this run has made. Whatever else (a write, an approval, a draw of the model) is answered by each
     of its recordings once. `until` is the last sequence number of what this run shares with the recording (a fork's
-    past): what was written there is written, and what was asked there is spent.
+    past): what was written there is written, and what was asked there is spent. `clock` is the run's own: it says
+    which recorded times may be shown again; without one none is.
     """
 
-    def __init__(self, recorded: RecordedRun, *, until: int = 0) -> None:
+    def __init__(self, recorded: RecordedRun, *, until: int = 0, clock: VirtualClock | None = None) -> None:
         self._recorded = recorded
         self._until = until
+        self._clock = clock
         self._lock = threading.Lock()
         self._graphs: set[str] = set()  # threads of LangGraph's that have a state of this run's own
 
@@ -90,20 +93,17 @@ class ByArguments:
         return isinstance(asked, dict) and str(asked.get("thread_id")) in self._graphs
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
-        """Return an environment variable as it was recorded, or the next draw that was made at this place.
+        """Return the next read of that name that was made at this place: what it drew, saw on a clock, or found set.
 
-        None for a draw that the recording does not have, and for every other read: time has gone on.
+        An environment variable is as it was last read where this place has none. None for what the recording does not
+        have, and for a time that has passed for this run.
         """
-        if kind is Kind.ENV:
-            with self._lock:
-                found = self._index.environment.get(name)
-        elif kind in _DRAWS:
-            with self._lock:
-                draws = self._index.draws.get((place.path, strand, name))
-                found = draws.popleft() if draws else None
-        else:
-            return None
+        with self._lock:
+            here = self._index.reads.get((place.path, strand, name))
+            found = here.popleft() if here else self._index.environment.get(name) if kind is Kind.ENV else None
         if found is None or found.masked:
+            return None
+        if kind is Kind.CLOCK and (self._clock is None or not self._clock.allows(found)):
             return None
         return found._replace(strand=strand, sequence=place.next_sequence())
 
@@ -124,7 +124,7 @@ class _Index:
         self.tape = Tape(recorded)
         self.written = NOTHING_WRITTEN
         self.environment = {read.name: read for node in recorded.nodes for read in node.reads if read.kind is Kind.ENV}
-        self.draws = _draws_in(recorded, until)
+        self.reads = _reads_in(recorded, until)
         self._waiting: dict[_Lookup, deque[Entry]] = {}
         self._last: dict[_Lookup, Entry] = {}
         written = writes_in(self.tape.entries)
@@ -155,16 +155,17 @@ class _Index:
         return entry
 
 
-def _draws_in(recorded: RecordedRun, until: int) -> Mapping[tuple[tuple[str, ...], str, str], deque[Read]]:
-    """Return the draws made after `until`, in order, by place, thread of control and name.
+def _reads_in(recorded: RecordedRun, until: int) -> Mapping[tuple[tuple[str, ...], str, str], deque[Read]]:
+    """Return the reads made after `until`, in order, by place, thread of control and name.
 
-    Of numpy's shared generator the states are recorded, each told by the one before: they are of use only as a whole.
+    Marks of the run's order are no reads. Of numpy's shared generator the states are recorded, each told by the one
+    before: they are of use only as a whole.
     """
     found: dict[tuple[tuple[str, ...], str, str], deque[Read]] = {}
     for node in recorded.nodes:
         for read in node.reads:
             told = not read.name.startswith(_NUMPY) or read.name.startswith(_NUMPY_ENTROPY)
-            if told and read.kind in _DRAWS and read.sequence > until:
+            if told and read.kind in _BULK and read.name not in ORDER_MARKS and read.sequence > until:
                 found.setdefault((node.path, read.strand, read.name), deque()).append(read)
     return found
 

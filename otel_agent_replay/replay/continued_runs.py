@@ -77,7 +77,7 @@ class ContinuedRuns:
 
     `target` is the run that is asked about; `reload(run_id)` reads a run again, once it is held; `reported` is told
     when the target ends or stops. With `changed` other code or configuration than recorded is accepted. `plan` is a
-    fork's, None to resume.
+    fork's, None to resume. `not_begun` is set where it is known why no run can begin.
     """
 
     def __init__(
@@ -94,6 +94,7 @@ class ContinuedRuns:
         reported: Callable[[ContinuedReport], None] | None = None,
     ) -> None:
         self.target = target
+        self.not_begun = ""
         self._waiting: defaultdict[str, deque[RecordedRun]] = defaultdict(deque)
         for recorded in recordings:
             self._waiting[recorded.run.agent].append(recorded)
@@ -219,7 +220,7 @@ class ContinuedRuns:
             session, one = going
             return one.report(session, None, session.interrupt or one.playback.interrupt, ended=False)
         run = self._recorded[self.target].run
-        return ContinuedReport.never_began(run.run_id.hex(), run.agent, self._mode)
+        return ContinuedReport.never_began(run.run_id.hex(), run.agent, self._mode, self.not_begun)
 
     @property
     def _mode(self) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -33,15 +33,16 @@ LONGEST_SLEEP_S = 1.0
 @dataclass(frozen=True, slots=True)
 class ForkPlan:
     """Exact before step `at`, then on its own: `edits` change the model requests from there, `results` give single
-    steps another result (JSON values), `seed` draws what the tape has not. With `jumps` the agent is entered at a
-    checkpoint where it can be. `spending` is what its own model calls may use, at `price` (US dollars a million tokens
-    given and made) or the known ones.
+    steps another result (JSON values), `seed` draws what the tape has not, and with `live_clock` clocks show today.
+    With `jumps` the agent is entered at a checkpoint where it can be. `spending` is what its own model calls may use,
+    at `price` (US dollars a million tokens given and made) or the known ones.
     """
 
     at: int
     edits: RequestEdits = field(default_factory=RequestEdits)
     results: Mapping[int, Any] = field(default_factory=dict)
     seed: str = "fork"
+    live_clock: bool = False
     jumps: bool = True
     spending: Spending = field(default_factory=Spending)
     price: tuple[float, float] | None = None
@@ -55,6 +56,7 @@ class ForkPlan:
         results: Sequence[str] = (),
         message: str | None = None,
         seed: str = "fork",
+        live_clock: bool = False,
         jumps: bool = True,
         read: Callable[[str], str],
     ) -> ForkPlan:
@@ -66,7 +68,7 @@ class ForkPlan:
             raise ConfigurationError(f"a fork leaves its origin at a step from 1 on, not at {at}")
         given = [*settings, *([f"message={message}"] if message is not None else [])]
         edits = RequestEdits.from_arguments(given, read=read) if given else RequestEdits()
-        return cls(at, edits, dict(_result(text, at, read) for text in results), seed, jumps)
+        return cls(at, edits, dict(_result(text, at, read) for text in results), seed, live_clock, jumps)
 
     def write(self, path: Path) -> None:
         """Write it to a file."""
@@ -75,6 +77,7 @@ class ForkPlan:
             "edits": self.edits.to_json(),
             "results": dict(self.results),
             "seed": self.seed,
+            "live_clock": self.live_clock,
             "jumps": self.jumps,
             "spending": asdict(self.spending),
             "price": self.price,
@@ -90,7 +93,8 @@ class ForkPlan:
             edits = RequestEdits.from_json(plan["edits"])
             price = None if plan["price"] is None else (float(plan["price"][0]), float(plan["price"][1]))
             spending = Spending(**plan["spending"])
-            return cls(int(plan["at"]), edits, results, str(plan["seed"]), plan["jumps"] is True, spending, price)
+            live_clock, jumps = plan["live_clock"] is True, plan["jumps"] is True
+            return cls(int(plan["at"]), edits, results, str(plan["seed"]), live_clock, jumps, spending, price)
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise ConfigurationError(f"{path} is no plan of a fork: {error}") from error
 
@@ -110,7 +114,9 @@ def _result(text: str, at: int, read: Callable[[str], str]) -> tuple[int, Any]:
 class PreparedFork:
     """A plan on its origin, ready to be opened; implements `continued_runs.ForkRoute`."""
 
-    def __init__(self, origin: RecordedRun, plan: ForkPlan, meter: Meter | None = None) -> None:
+    def __init__(
+        self, origin: RecordedRun, plan: ForkPlan, meter: Meter | None = None, *, beside: VirtualClock | None = None
+    ) -> None:
         self.at: int = plan.at
         self.jumps: bool = plan.jumps
         self.plan = plan
@@ -120,13 +126,13 @@ class PreparedFork:
                 f"run {origin.run.run_id.hex()} has {max(steps, default=0)} steps: it cannot be left at step {plan.at}"
             )
         begins = [node.sequence for node in origin.nodes if node.step is not None and node.step >= plan.at]
-        self._clock = clock = VirtualClock(origin, until=min(begins, default=None))
+        self._clock = clock = VirtualClock(origin, until=min(begins, default=None), beside=beside)
         shared = min(begins) - 1 if begins else max((node.sequence for node in origin.nodes), default=0)
-        self._by_arguments = by_arguments = ByArguments(origin, until=shared)
+        self._by_arguments = by_arguments = ByArguments(origin, until=shared, clock=None if plan.live_clock else clock)
         self.beyond: Mapping[AnswerSource, Answerer] = {
             AnswerSource.TAPE: by_arguments,
-            AnswerSource.SEEDED: SeededReads(plan.seed, now_ns=clock.now_ns),
-            AnswerSource.VIRTUAL: clock,
+            AnswerSource.SEEDED: SeededReads(f"{plan.seed}/{origin.run.run_id.hex()}", now_ns=clock.now_ns),
+            **({} if plan.live_clock else {AnswerSource.VIRTUAL: clock}),
         }
         self._results = EditedAnswers(origin, plan.results, by_arguments)
         self.edited: Mapping[AnswerSource, Answerer] = {AnswerSource.EDITED: self._results} if plan.results else {}
@@ -147,6 +153,7 @@ class PreparedFork:
             return session.interrupt
 
         session.sleeps_at_most_s = self.sleeps_at_most_s
+        session.asleep = None if self.plan.live_clock else self._clock.asleep
         if self.plan.spending == Spending():
             session.edits = self._edits
             return
@@ -160,14 +167,14 @@ class PreparedFork:
 
     def of_inner(self, recorded: RecordedRun) -> PreparedFork:
         """Return how a run goes that the fork's code begins beyond the step: nothing of it is changed."""
-        seed = f"{self.plan.seed}/{recorded.run.run_id.hex()}"
-        plan = ForkPlan(1, seed=seed, jumps=False, spending=self.plan.spending, price=self.plan.price)
-        return PreparedFork(recorded, plan, self._meter)
+        plan = replace(self.plan, at=1, edits=RequestEdits(), results={}, jumps=False)
+        return PreparedFork(recorded, plan, self._meter, beside=self._clock)
 
     def told(self) -> list[str]:
         """Return what was changed, one line each, and whether it was asked for."""
         parts = ", ".join(self.plan.edits.parts)
         lines = [f"model requests from step {self.at} on: {parts}"] if parts else []
+        lines += [f"clocks from step {self.at} on: they show today"] if self.plan.live_clock else []
         lines += [
             f"result of step {step}: set" + ("" if step in self._results.used else " (but that call was never made)")
             for step in self.plan.results

@@ -64,7 +64,7 @@ class ReplayRuns:
 
     `recordings` are the recorded runs of one process in the order they began. `input_of` gives a run's input as
     it would be recorded. `judged` is told of each verdict as its run ends, `starting` is called before the first run
-    opens.
+    opens. `not_begun` is set where it is known why no run can begin.
     """
 
     def __init__(
@@ -80,6 +80,7 @@ class ReplayRuns:
         judged: Callable[[ReplayVerdict], None] | None = None,
     ) -> None:
         self.target = target
+        self.not_begun = ""
         self.verdicts: dict[bytes, ReplayVerdict] = {}
         self._on_record = RunsOnRecord(recordings)
         self._tapes: dict[bytes, Tape] = {}
@@ -295,5 +296,6 @@ class ReplayRuns:
             return replace(unknown, status=VerdictStatus.DEPARTED, departure=departed.departure, reason=reason)
         return replace(
             unknown,
-            reason=f"the command never started a run of agent {run.agent!r}: is it the command that was recorded?",
+            reason=self.not_begun
+            or f"the command never started a run of agent {run.agent!r}: is it the command that was recorded?",
         )

@@ -1,7 +1,8 @@
-"""Clocks beyond the tape: each goes on from where its recording stopped, as fast as real time or as a given one.
+"""Clocks of a run that left its tape: what was recorded at the same place, else on from there.
 
-Owns what the clocks said last and how far the run had come since; waits are `virtual_waits`. Values have the form in
-which the boundary's clock hooks store them. Time never goes back, and the real date is never told.
+Owns what the clocks said last and how far the run has come since, as fast as real time or as a given one; waits are
+`virtual_waits`, what a recording tells is `recorded_clocks`. Values have the form in which the boundary's clock hooks
+store them. No clock goes back for the code that reads it, and the real date is never told.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 import datetime as dt
 import threading
 import time
-from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from otel_agent_replay.boundary.clock import NUMBERS
 from otel_agent_replay.boundary.crossing import Answer, Place
 from otel_agent_replay.errors import CrossingRefused, ReplayInterrupt
 from otel_agent_replay.model import THREAD_END, Call, Kind, Read, RecordedRun
+from otel_agent_replay.replay.recorded_clocks import CPU, EPOCH, LOCAL, MICROSECOND, WALL, RecordedClocks, family_of
+from otel_agent_replay.replay.recorded_clocks import shown_ns as shown_ns_of
 from otel_agent_replay.replay.virtual_waits import UP_NS, VirtualWaits
 
 # Bound at import: our own clock reads are never recorded.
@@ -24,13 +26,10 @@ _monotonic_ns = time.monotonic_ns
 _process_time_ns = time.process_time_ns
 _localtime = time.localtime
 
-_WALL = "wall"
 _SECONDS = frozenset({"time.localtime", "time.gmtime", "time.ctime", "time.strftime", "time.asctime"})
-_CPU = frozenset({"process_time", "thread_time"})
-_EPOCH = dt.datetime(1970, 1, 1)
-_MICROSECOND = dt.timedelta(microseconds=1)
-_QUARTER_S = 900  # offsets of time zones are whole quarters of an hour
-_FOLD = " fold=1"
+_WITHOUT_DATE = ("monotonic", "perf_counter")
+_ROUNDED_NS = 1_000  # a datetime tells less than the number that was read just before it
+_SLEWED = 0.999  # a wall clock that is being set runs a little slower than the one that waits go by
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,40 +41,113 @@ class Start:
 
     def bases(self) -> dict[str, int]:
         """Return what each family of clocks shows then."""
-        return {_WALL: self.moment_ns, "monotonic": UP_NS, "perf_counter": UP_NS}
+        return {WALL: self.moment_ns, **dict.fromkeys(_WITHOUT_DATE, UP_NS)}
 
     def zone_s(self) -> int:
         """Return the seconds by which local time is ahead of UTC."""
         return self.ahead_s
 
 
+class _Now:
+    """The virtual present, in Unix nanoseconds, of all runs that share it. Used under its `lock`.
+
+    `known_ns` is the latest moment that a recording gave, from which it goes on; what is not before `shown_ns` was
+    shown by no clock that went on by itself, so that a recorded read may still come then.
+    """
+
+    def __init__(self, moment_ns: int, waits: VirtualWaits | None) -> None:
+        self.lock = threading.RLock()
+        self.known_ns = moment_ns
+        self.shown_ns = 0
+        self._waits = waits
+        self._since: int | None = None
+
+    def start(self) -> None:
+        if self._since is None:
+            self._since = _monotonic_ns()
+
+    def ns(self) -> int:
+        if self._waits is not None:
+            return self.known_ns + self._waits.elapsed_ns
+        self.start()
+        return max(self.known_ns + _monotonic_ns() - (self._since or 0), self.shown_ns)
+
+    def show(self) -> int:
+        self.shown_ns = self.ns()
+        return self.shown_ns
+
+    def given(self, moment_ns: int) -> None:
+        """A recording told that it is this moment: time goes on from here, if it had not come so far."""
+        if moment_ns > self.known_ns:
+            self.known_ns, self._since = moment_ns, _monotonic_ns()
+
+    def asleep(self, seconds: float) -> Callable[[], None]:
+        """A wait begins that takes so long for the code that makes it; the result is called when it is over."""
+        with self.lock:
+            ends_ns = self.ns() + int(seconds * 1e9)
+            at_least_ns = max(self.known_ns, self.shown_ns) + int(seconds * _SLEWED * 1e9)
+
+        def over() -> None:
+            with self.lock:
+                if self.ns() < ends_ns:
+                    self.known_ns, self._since = ends_ns, _monotonic_ns()
+                self.shown_ns = max(self.shown_ns, at_least_ns)
+
+        return over
+
+
 class VirtualClock:
     """Answers reads of kind clock from where `recorded` stopped, or from a given start.
 
-    `until` is the last sequence number of the recording that still counts (a fork's point); None: all of it.
+    `until` is the last sequence number of the recording that is past (a fork's point); None: all of it.
     `waits` is a time in which nothing but waits takes any; None: real time since `start`, or since the first read.
-    Thread-safe.
+    A clock `beside` is that of the run whose code began this one: both show the same time. Thread-safe.
     """
 
     def __init__(
-        self, recorded: RecordedRun | Start, *, until: int | None = None, waits: VirtualWaits | None = None
+        self,
+        recorded: RecordedRun | Start,
+        *,
+        until: int | None = None,
+        waits: VirtualWaits | None = None,
+        beside: VirtualClock | None = None,
     ) -> None:
-        past = recorded if isinstance(recorded, Start) else _Past(recorded, until)
-        self._bases = past.bases()
-        self._zone_s = past.zone_s()
+        past = recorded if isinstance(recorded, Start) else RecordedClocks(recorded, until)
+        self._past = None if isinstance(past, Start) else past
+        bases = past.bases()
+        zone_s = past.zone_s()
+        ahead = {family: bases[family] - bases[WALL] for family in _WITHOUT_DATE if family in bases}
+        if beside is None:
+            ahead = {**dict.fromkeys(_WITHOUT_DATE, UP_NS - bases[WALL]), **ahead}
+            self._now = _Now(bases[WALL], waits)
+            self._zone_s = zone_s
+        else:
+            ahead = {**beside._ahead, **ahead}
+            self._now = beside._now
+            self._zone_s = beside._zone_s if zone_s is None else zone_s
+            with self._now.lock:
+                self._now.given(bases[WALL])
+        self._ahead: dict[str, int] = {**ahead, WALL: 0}  # of the wall clock, by family
         self._waits = waits
-        self._lock = threading.Lock()
-        self._began: tuple[int, int] | None = None
+        self._cpu = {family: (bases.get(family, 0), 0) for family in CPU}  # what it showed at which time of the process
+        self._cpu_shown: dict[str, int] = {}
+        self._cpu_begun = False
+        self._given: dict[tuple[str, str], int] = {}  # by strand and family: the latest that the tape gave
 
     def start(self) -> None:
         """Let real time pass from now on: the run leaves its tape."""
-        with self._lock:
-            if self._began is None:
-                self._began = _monotonic_ns(), _process_time_ns()
+        with self._now.lock:
+            self._now.start()
+            self._begin_cpu()
 
     def now_ns(self) -> int:
         """Return the virtual Unix nanoseconds."""
-        return self._ns(_WALL)
+        with self._now.lock:
+            return self._now.show()
+
+    def asleep(self, seconds: float) -> Callable[[], None]:
+        """Tell that a wait begins; call what is returned when it is over: that much time has passed, however short."""
+        return self._now.asleep(seconds)
 
     def answer(self, call: Call, place: Place) -> Answer | None:  # noqa: ARG002 - where a wait is, is no matter
         """Return the end of a wait that takes virtual time; None for other calls, and where time is real."""
@@ -85,123 +157,97 @@ class VirtualClock:
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return what the clock `name` says; None for other kinds and for clocks that are not known."""
-        value = self._value(name) if kind is Kind.CLOCK else None
+        if kind is not Kind.CLOCK:
+            return None
+        with self._now.lock:
+            value = self._value(name)
         return None if value is None else Read(kind, name, value, strand, place.next_sequence())
+
+    def allows(self, recorded: Read) -> bool:
+        """Whether a clock may show again what was recorded, without going back; time then goes on from there.
+
+        It may where its own thread of control was shown nothing later, and nobody was by a clock off the tape.
+        """
+        with self._now.lock:
+            return self._allows(recorded)
 
     def departed(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:
         """Return the refusal of what neither the clock nor any other source answers."""
         what = call.name if call is not None else read[1] if read is not None else place.name
         return CrossingRefused(place.step, what, "virtual")
 
+    # --- from the tape ---
+
+    def _allows(self, read: Read) -> bool:
+        family, shown_ns = family_of(read.name), shown_ns_of(read)
+        key = read.strand, family
+        if family in CPU:
+            return self._allows_cpu(key, shown_ns)
+        if read.name == "date.today":
+            day = self._local(max(self._now.shown_ns, self._given.get(key, 0)) // 1000).date()
+            if self._past is None or str(read.value) < day.isoformat():
+                return False
+            self._now.given(self._past.wall_ns(read))
+            return True
+        if shown_ns is None:
+            if read.name not in LOCAL or self._past is None:
+                return False
+            shown_ns = self._past.wall_ns(read)
+        moment_ns = shown_ns - self._ahead[family]
+        if moment_ns < self._now.shown_ns or shown_ns + _ROUNDED_NS < self._given.get(key, 0):
+            return False
+        self._given[key] = max(shown_ns, self._given.get(key, 0))
+        self._now.given(moment_ns)
+        return True
+
+    def _allows_cpu(self, key: tuple[str, str], shown_ns: int | None) -> bool:
+        family = key[1]
+        if shown_ns is None or shown_ns < max(self._cpu_shown.get(family, 0), self._given.get(key, 0)):
+            return False
+        self._given[key] = shown_ns
+        if shown_ns > self._cpu[family][0]:
+            self._cpu_begun = True
+            self._cpu[family] = shown_ns, _process_time_ns()
+        return True
+
+    # --- on from there ---
+
     def _value(self, name: str) -> int | float | str | None:
         if name == THREAD_END:
-            return self._ns(_WALL)
+            # A mark of ours, beside the times of spans: real where those are.
+            return None if self._waits is None else self._now.ns()
         if name in _SECONDS:
-            return self._ns(_WALL) / 1e9
+            return self._now.show() / 1e9
         module, _, function = name.partition(".")
         if module == "time" and function in NUMBERS:
-            value = self._ns(_family(name))
+            family = family_of(name)
+            value = self._cpu_ns(family) if family in CPU else self._now.show() + self._ahead[family]
             return value if function.endswith("_ns") else value / 1e9
-        microseconds = self._ns(_WALL) // 1000
         if name == "datetime.now(tz)":
-            return microseconds
+            return self._now.show() // 1000
         if name == "datetime.utcnow":
-            return (_EPOCH + microseconds * _MICROSECOND).isoformat()
-        if name in ("datetime.now", "datetime.today", "date.today"):
-            local = self._local(microseconds)
-            return local.date().isoformat() if name == "date.today" else local.isoformat()
-        return None
+            return (EPOCH + self._now.show() // 1000 * MICROSECOND).isoformat()
+        if name == "date.today":
+            return self._local(self._now.show() // 1000).date().isoformat()
+        return self._local(self._now.show() // 1000).isoformat() if name in LOCAL else None
 
-    def _ns(self, family: str) -> int:
-        return self._bases.get(family, 0) + self._passed(family)
+    def _begin_cpu(self) -> None:
+        if not self._cpu_begun:
+            self._cpu_begun = True
+            now_ns = _process_time_ns()
+            self._cpu = {family: (shown, now_ns) for family, (shown, _) in self._cpu.items()}
 
-    def _passed(self, family: str) -> int:
+    def _cpu_ns(self, family: str) -> int:
         if self._waits is not None:
-            return self._waits.elapsed_ns
-        began = self._began
-        if began is None:
-            self.start()
-            return 0
-        return _process_time_ns() - began[1] if family in _CPU else _monotonic_ns() - began[0]
+            return self._cpu[family][0] + self._waits.elapsed_ns
+        self._begin_cpu()
+        shown, at_ns = self._cpu[family]
+        value = max(shown + _process_time_ns() - at_ns, self._cpu_shown.get(family, 0))
+        self._cpu_shown[family] = value
+        return value
 
     def _local(self, microseconds: int) -> dt.datetime:
         offset_s = self._zone_s
         if offset_s is None:
             offset_s = _localtime(microseconds // 1_000_000).tm_gmtoff
-        return _EPOCH + microseconds * _MICROSECOND + dt.timedelta(seconds=offset_s)
-
-
-class _Past:
-    """What a recording tells of its clocks up to some point."""
-
-    def __init__(self, recorded: RecordedRun, until: int | None) -> None:
-        self._run = recorded.run
-        known: list[tuple[int, int]] = []
-        reads: list[Read] = []
-        for item in recorded.spans:
-            node = item.node
-            if node is None:
-                continue
-            known.append((node.sequence, item.span.start_ns))
-            if node.end_sequence and item.span.end_ns:
-                known.append((node.end_sequence, item.span.end_ns))
-            reads += [read for read in node.reads if read.kind is Kind.CLOCK]
-        self._known = sorted(one for one in known if until is None or one[0] <= until)
-        self._reads = sorted(_before(reads, until), key=lambda read: read.sequence)
-        latest = 0
-        self._moments = []
-        for _, moment in self._known:
-            latest = max(latest, moment)
-            self._moments.append(latest)
-        self._sequences = [sequence for sequence, _ in self._known]
-
-    def bases(self) -> dict[str, int]:
-        """Return for each family of clocks the nanoseconds that it shows at the end of this past."""
-        end = self._moments[-1] if self._moments else self._run.started_ns
-        bases = {_WALL: end}
-        for read in self._reads:
-            shown = _shown_ns(read)
-            if shown is not None:
-                # The run went on after this read; how long, its spans tell.
-                at_end = shown + max(0, end - self._moment(read.sequence))
-                family = _family(read.name)
-                bases[family] = max(bases.get(family, 0), at_end)
-        return bases
-
-    def zone_s(self) -> int | None:
-        """Return the seconds by which the recorded local time was ahead of UTC, None when no read tells."""
-        for read in reversed(self._reads):
-            if read.name in ("datetime.now", "datetime.today") and isinstance(read.value, str):
-                local = dt.datetime.fromisoformat(read.value.removesuffix(_FOLD))
-                ahead_s = (local - _EPOCH).total_seconds() - self._moment(read.sequence) / 1e9
-                return round(ahead_s / _QUARTER_S) * _QUARTER_S
-        return None
-
-    def _moment(self, sequence: int) -> int:
-        """Return the latest Unix nanoseconds known to lie before that point of the run."""
-        place = bisect_right(self._sequences, sequence)
-        return self._moments[place - 1] if place else self._run.started_ns
-
-
-def _before(reads: Iterable[Read], until: int | None) -> list[Read]:
-    return [read for read in reads if until is None or read.sequence <= until]
-
-
-def _family(name: str) -> str:
-    """Return what clocks that show the same time have in common."""
-    function = name.removeprefix("time.").removesuffix("_ns")
-    return function if function in ("monotonic", "perf_counter", *_CPU) else _WALL
-
-
-def _shown_ns(read: Read) -> int | None:
-    """Return the nanoseconds that a recorded read showed; None for local times, whose zone it does not tell."""
-    name, value = read.name, read.value
-    if name == "datetime.utcnow" and isinstance(value, str):
-        return (dt.datetime.fromisoformat(value.removesuffix(_FOLD)) - _EPOCH) // _MICROSECOND * 1000
-    if not isinstance(value, (int, float)):
-        return None
-    if name == "datetime.now(tz)":
-        return int(value) * 1000
-    if name.endswith("_ns") or name == THREAD_END:
-        return int(value)
-    return int(value * 1e9)
+        return EPOCH + microseconds * MICROSECOND + dt.timedelta(seconds=offset_s)

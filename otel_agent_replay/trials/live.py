@@ -44,8 +44,15 @@ def live_trial(subject: Subject, at: int, repeat: int, options: TrialOptions, *,
     output = subject.work / f"live-{repeat}.log"
     argv = argv_of(subject, options)
     enclosure = enclosure_of(subject, options, output, endpoints=model_endpoints(recorded))
-    spending, price = Spending(usd=usd), options.candidate.price
-    plan = ForkPlan(at, options.edits, seed=f"gate {repeat}", jumps=False, spending=spending, price=price)
+    plan = ForkPlan(
+        at,
+        options.edits,
+        seed=f"gate {repeat}",
+        live_clock=options.live_clock,
+        jumps=False,
+        spending=Spending(usd=usd),
+        price=options.candidate.price,
+    )
     try:
         report = fork_command(recorded.run, argv, plan, enclosure=enclosure, max_steps=options.max_steps)
     except ConfigurationError:

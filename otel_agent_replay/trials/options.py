@@ -32,12 +32,12 @@ class TrialOptions:
     """How cases are tried.
 
     `entry` (pkg.mod:func) or `command` is what is started; without either each case names its own entry. With `live`
-    models may be asked; `candidate` and `edits` change those requests. `repeats` counts live trials of a case, of which
-    the share `min_pass` (0 to 1) must pass. `budget_usd` is for all live trials together (None: no limit),
-    held while they spend. `parallel` trials run side by side, each in a process of its own. `judge` is asked what
-    it makes of final answers that differ. `runs` are what mode `recorded` holds against the cases. The rest is
-    as replays take it: `timeout_s` a trial, `limits`, endpoints and folders that are open, variables of its own
-    (`identity`), and the `environment` beneath them (None: ours).
+    models may be asked; `candidate` and `edits` change those requests, `live_clock` makes clocks show today. `repeats`
+    counts live trials of a case, of which the share `min_pass` (0 to 1) must pass. `budget_usd` is for all live trials
+    together (None: no limit), held while they spend. `parallel` trials run side by side, each in a process of its own.
+    `judge` is asked what it makes of final answers that differ. `runs` are what mode `recorded` holds against the
+    cases. The rest is as replays take it: `timeout_s` a trial, `limits`, endpoints and folders that are open, variables
+    of its own (`identity`), and the `environment` beneath them (None: ours).
     """
 
     mode: Mode = Mode.AUTO
@@ -46,6 +46,7 @@ class TrialOptions:
     live: bool = False
     candidate: Candidate = field(default_factory=Candidate)
     edits: RequestEdits = field(default_factory=RequestEdits)
+    live_clock: bool = False
     repeats: int = 1
     min_pass: float = 0.95
     budget_usd: float | None = None

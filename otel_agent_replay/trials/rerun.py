@@ -42,6 +42,7 @@ def rerun_trial(subject: Subject, repeat: int, options: TrialOptions, *, usd: fl
         repeat=repeat,
         candidate=candidate,
         edits=options.edits,
+        live_clock=options.live_clock,
         spending=Spending(usd=usd),
     )
     argv = argv_of(subject, options)

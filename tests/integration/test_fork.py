@@ -188,7 +188,10 @@ def test_an_edited_write_counts_as_made_and_is_not_given_again(runtime, world):
 
 
 def test_time_passes_in_a_fork_from_where_it_leaves_its_recording(runtime, world, monkeypatch):
-    """The clock goes on while the model is asked, from the recorded day, though nobody reads it before."""
+    """The clock goes on while the model is asked, from the recorded day, though nobody reads it before.
+
+    What the recording read at the same place is given again, unless this run has seen a later time already.
+    """
     from otel_agent_replay.replay import virtual_clock
 
     passed = [0]
@@ -199,7 +202,13 @@ def test_time_passes_in_a_fork_from_where_it_leaves_its_recording(runtime, world
         desk_agents.ask(order)
         return time.time_ns()
 
+    @replay.agent(name="slow")
+    def looks_before(order):
+        desk_agents.ask(order)
+        return [time.monotonic(), time.time_ns()]
+
     origin = recorded(runtime, slow)
+    (then,) = [read for node in origin.nodes for read in node.reads if read.name == "time.time_ns"]
     began_ns = max(item.span.start_ns for item in origin.spans if item.node.kind is Kind.RUN)
     answer = world.model
 
@@ -208,7 +217,11 @@ def test_time_passes_in_a_fork_from_where_it_leaves_its_recording(runtime, world
         return answer(request)
 
     world.model = later
-    fork, _, error = forked(runtime, origin, ForkPlan.from_arguments(1, settings=["model=new"], read=str), slow)
+    plan = ForkPlan.from_arguments(1, settings=["model=new"], read=str)
+    fork, _, error = forked(runtime, origin, plan, slow)
+    assert error is None
+    assert [read.value for node in fork.nodes for read in node.reads if read.name == "time.time_ns"] == [then.value]
+    fork, _, error = forked(runtime, origin, plan, looks_before)
     assert error is None
     (read,) = [read for node in fork.nodes for read in node.reads if read.name == "time.time_ns"]
     assert 0 <= read.value - began_ns - 3600 * 10**9 < 60 * 10**9

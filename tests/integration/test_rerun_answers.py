@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import time
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,6 +20,7 @@ from otel_agent_replay.errors import (
     TurnMisfit,
 )
 from otel_agent_replay.model import AnswerSource, Kind
+from otel_agent_replay.replay import virtual_clock
 from otel_agent_replay.replay.rerun.outcome import observed
 from otel_agent_replay.replay.rerun.plan import BASELINE, Candidate, Spending
 from otel_agent_replay.replay.rerun.report import RerunStatus
@@ -64,6 +67,38 @@ def test_draws_and_ids_are_those_of_the_recording(clerk):
     then, now = clerk.world.asked
     assert now["messages"] == then["messages"]
     assert again.result.alike
+
+
+def test_clocks_show_what_was_recorded_and_go_on_from_there(clerk, monkeypatch):
+    """A prompt that tells the time is asked again as it was; what is read beyond the tape follows it, in all clocks."""
+    origin = clerk.record([], agent=rerun_agents.dated_clerk)
+    then = [body["messages"] for body in clerk.world.asked]
+    monkeypatch.setattr(virtual_clock, "_monotonic_ns", itertools.count(step=3600 * 10**9).__next__)
+    again = clerk.rerun(origin, [], agent=rerun_agents.later_dated_clerk)
+    assert [body["messages"] for body in clerk.world.asked[2:]] == then
+    wall, aware, up, _ = again.done[2:]
+    last = {read.name: read.value for node in origin.nodes for read in node.reads if read.kind is Kind.CLOCK}
+    hours = [aware - last["time.time"], wall - last["time.time"], up - last["time.monotonic"]]
+    assert [seconds / 3600 for seconds in hours] == pytest.approx([1, 2, 3], abs=0.01)
+    last_span_ns = max(item.span.end_ns for item in again.recorded.spans)
+    assert abs(last_span_ns - time.time_ns()) < 600 * 10**9  # what we measure ourselves is real
+
+
+def test_two_re_runs_draw_alike_and_those_of_another_run_do_not(clerk):
+    """What the tape has not comes from the seed and the run: an id that a test system has seen is no other run's."""
+    origins = [clerk.record([], agent=rerun_agents.dated_clerk) for _ in range(2)]
+    later = rerun_agents.later_dated_clerk
+    drawn = [clerk.rerun(origin, [], agent=later).done[-1] for origin in (*origins, origins[0])]
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+def test_clocks_may_show_today(clerk):
+    """For agents that sign what they send; the result says so."""
+    origin = clerk.record([], agent=rerun_agents.dated_clerk)
+    again = clerk.rerun(origin, [], agent=rerun_agents.dated_clerk, live_clock=True)
+    then, now = clerk.world.asked[0], clerk.world.asked[2]
+    assert now["messages"] != then["messages"]
+    assert "clocks showed today (--live-clock)" in again.result.unfrozen
 
 
 def test_a_write_that_is_not_on_the_tape_is_refused_and_ends_the_run(clerk):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import random
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
 
@@ -153,6 +155,24 @@ def clerk(order: str) -> list:
 def drawing_clerk(order: str) -> str:
     """Ask the model with a number drawn and an id made for the question."""
     return ask(f"order {order}, ticket {random.randrange(1_000_000)}, {uuid.uuid4()}")
+
+
+def when() -> str:
+    return f"{dt.datetime.now().isoformat()} {dt.date.today()} {time.time()} {time.monotonic()}"
+
+
+@replay.agent(name="clerk")
+def dated_clerk(order: str) -> list:
+    """Tell the model day and time with each question."""
+    return [ask(f"order {order} {when()}"), ask(f"order {order} {when()}")]
+
+
+@replay.agent(name="clerk")
+def later_dated_clerk(order: str) -> list:
+    """Do the same, then read the clocks and draw once more."""
+    dated = [ask(f"order {order} {when()}"), ask(f"order {order} {when()}")]
+    aware = dt.datetime.now(dt.timezone.utc).timestamp()
+    return [*dated, time.time(), aware, time.monotonic(), str(uuid.uuid4())]
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from otel_agent_replay.replay.by_arguments import ByArguments, RecordedAnswer
 from otel_agent_replay.replay.pool import Found, Miss, Pool
 from otel_agent_replay.replay.rerun.user_turns import RecordedTurns
 from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.virtual_clock import VirtualClock
 from otel_agent_replay.replay.writes import changes_the_world, repeats
 
 MODE = "regression"
@@ -27,12 +28,20 @@ MODE = "regression"
 class TapeAnswers:
     """One recording's answers in a re-run. Thread-safe.
 
-    `policy` is the version of the policy that the re-run goes by, `identity` the variables that are its own. `missed`
-    holds what was last asked, by name, of what the recording does not have: its arguments, redacted.
+    `policy` is the version of the policy that the re-run goes by, `identity` the variables that are its own, `clock`
+    what its clocks show. `missed` holds what was last asked, by name, of what the recording does not have: its
+    arguments, redacted.
     """
 
-    def __init__(self, recorded: RecordedRun, *, policy: str = "", identity: Collection[str] = ()) -> None:
-        self.by_arguments = ByArguments(recorded)
+    def __init__(
+        self,
+        recorded: RecordedRun,
+        *,
+        policy: str = "",
+        identity: Collection[str] = (),
+        clock: VirtualClock | None = None,
+    ) -> None:
+        self.by_arguments = ByArguments(recorded, clock=clock)
         self.turns = RecordedTurns(Tape(recorded))
         self._same_policy = recorded.run.versions.policy == policy
         self._identity = frozenset(f"os.environ[{name}]" for name in identity)
@@ -56,7 +65,7 @@ class TapeAnswers:
         return answer if same_action and self._same_policy else None
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
-        """Return an environment variable as it was recorded, unless it is the re-run's own."""
+        """Return what was read at this place then, unless it is a variable of the re-run's own."""
         return None if name in self._identity else self.by_arguments.read(kind, name, place, strand)
 
     def departed(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:

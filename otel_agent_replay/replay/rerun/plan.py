@@ -63,7 +63,7 @@ class RerunPlan:
     are reads, `stub` those that never are (`*`: all others). `pool` are the ids (hex) of runs that may answer reads,
     not older than `pool_age_ns`; `own_worlds` tells that each run had a world of its own. The user's further turns
     come from `script` (JSON values), else from the function `simulator` (`pkg.mod:func`). `seed` draws what the tape
-    has not. `lane` and `repeat` (from 1) say which re-run of the run this is.
+    has not, `live_clock` makes clocks show today. `lane` and `repeat` (from 1) say which re-run of the run this is.
     """
 
     lane: str = CANDIDATE
@@ -78,6 +78,7 @@ class RerunPlan:
     script: tuple[Any, ...] | None = None
     simulator: str = ""
     seed: str = "rerun"
+    live_clock: bool = False
     spending: Spending = field(default_factory=Spending)
 
     def __post_init__(self) -> None:

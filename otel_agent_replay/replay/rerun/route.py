@@ -54,6 +54,11 @@ def mode_of(plan: RerunPlan, recorded: RecordedRun) -> Mode:
     return replace(REGRESSION, cells=cells, named=named)
 
 
+def _first_step(recorded: RecordedRun) -> int | None:
+    """Return the sequence number at which a run's first step begins, None where it has none."""
+    return min((node.sequence for node in recorded.nodes if node.step is not None), default=None)
+
+
 class World:
     """What every run of one re-run shares: plan, clock, draws, other runs, what may be spent.
 
@@ -76,9 +81,8 @@ class World:
         self.target = target
         self.mode = mode_of(plan, target)
         self.meter = Meter(plan.spending, plan.candidate.price)
-        begins = [node.sequence for node in target.nodes if node.step is not None]
-        self.clock = VirtualClock(target, until=min(begins, default=None))
-        self.seeded = SeededReads(plan.seed, now_ns=self.clock.now_ns)
+        self.clock = VirtualClock(target, until=_first_step(target))
+        self._seeded: dict[bytes, SeededReads] = {}
         self.simulator = simulator
         self.key = key
         self.identity = identity
@@ -91,6 +95,20 @@ class World:
         if self._pooled is None:
             self._pooled = self._load_pool(self.plan.pool)
         return self._pooled
+
+    def clock_of(self, recorded: RecordedRun) -> VirtualClock:
+        """Return the clock of one of its runs; all show the same time."""
+        if recorded is self.target:
+            return self.clock
+        return VirtualClock(recorded, until=_first_step(recorded), beside=self.clock)
+
+    def seeded_of(self, recorded: RecordedRun) -> SeededReads:
+        """Return what draws for the re-run of a run: the same each time, and another for each run."""
+        run_id = recorded.run.run_id
+        if run_id not in self._seeded:
+            seed = f"{self.plan.seed}/{run_id.hex()}"
+            self._seeded[run_id] = SeededReads(seed, now_ns=self.clock.now_ns)
+        return self._seeded[run_id]
 
     def latest_ns(self, recorded: RecordedRun) -> int:
         """Return until when other runs may answer: where each has its own world, time says nothing."""
@@ -105,7 +123,9 @@ class Route:
         self._world = world
         self._session: Session | None = None
         self.recorded = recorded
-        self.tape = TapeAnswers(recorded, policy=policy, identity=world.identity)
+        clock = None if plan.live_clock else world.clock_of(recorded)
+        self.tape = TapeAnswers(recorded, policy=policy, identity=world.identity, clock=clock)
+        self._clock = clock
         self.drift = DriftCheck(recorded, lambda: self.tape.by_arguments.written)
         self.pool = PoolAnswers(
             world.pooled,
@@ -122,8 +142,8 @@ class Route:
             _S.TAPE: self.tape,
             **({_S.POOL: self.pool} if plan.pool else {}),
             _S.FIXTURE: turns,
-            _S.SEEDED: world.seeded,
-            _S.VIRTUAL: world.clock,
+            _S.SEEDED: world.seeded_of(recorded),
+            **({_S.VIRTUAL: clock} if clock is not None else {}),
         }
 
     def take(self, session: Session) -> None:
@@ -133,6 +153,7 @@ class Route:
         session.edits = self._edits
         session.route = self._endpoint
         session.sleeps_at_most_s = LONGEST_SLEEP_S
+        session.asleep = None if self._clock is None else self._clock.asleep
         session.watch = self._ended
         marks: dict[str, AttributeValue] = {semconv.RUN_LANE: plan.lane, semconv.RUN_REPEAT: plan.repeat}
         told = plan.told()

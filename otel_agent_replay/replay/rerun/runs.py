@@ -57,7 +57,8 @@ class RerunRuns:
     """Implements `boundary.runs.RunFactory`. `recordings` are the recorded runs of one process, in their order.
 
     The target of `world` is the run that is wanted; `reported` is told when it begins and when it ends; `starting` is
-    called before the first run opens. A run makes at most `max_steps` steps (0: no limit).
+    called before the first run opens. A run makes at most `max_steps` steps (0: no limit). `not_begun` is set where it
+    is known why no run can begin.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class RerunRuns:
         starting: Callable[[], None] | None = None,
         reported: Callable[[], None] | None = None,
     ) -> None:
+        self.not_begun = ""
         self._world = world
         self._waiting: defaultdict[str, deque[RecordedRun]] = defaultdict(deque)
         for recorded in recordings:
@@ -149,7 +151,7 @@ class RerunRuns:
         run = self._world.target.run
         if self._target is None:
             why = f"the command never started a run of agent {run.agent!r}: is it the command that was recorded?"
-            return RerunReport.not_begun(run.run_id.hex(), run.agent, why)
+            return RerunReport.not_begun(run.run_id.hex(), run.agent, self.not_begun or why)
         return self._told(self._target[0], None, ended=False)
 
     # --- inside ---
@@ -185,6 +187,8 @@ class RerunRuns:
                 given = self._recording.input_of(request)
                 if given is not None and given.digest != input_digest(recorded):
                     changed.append("it was called with another input than on record")
+                if self._world.plan.live_clock:
+                    changed.append("clocks showed today (--live-clock)")
                 self._target = session, route, tuple(changed)
         if is_target and self._reported is not None:
             self._reported()

@@ -10,8 +10,9 @@ import pytest
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.errors import TapeUnreadable
-from otel_agent_replay.model import Call, Kind, SideEffect
+from otel_agent_replay.model import THREAD_END, Call, Kind, SideEffect
 from otel_agent_replay.replay.by_arguments import ByArguments
+from otel_agent_replay.replay.virtual_clock import VirtualClock
 from otel_agent_replay.testing import builders
 
 PLACE = Place.root("agent")
@@ -149,6 +150,44 @@ def test_the_environment_is_as_it_was():
     assert answers.read(Kind.ENV, "os.environ[A]", PLACE, "1").value == "x"
     assert answers.read(Kind.ENV, "os.environ[B]", PLACE, "1") is None
     assert answers.read(Kind.CLOCK, "time.time", PLACE, "1") is None
+
+
+def test_a_variable_is_as_it_was_at_its_place_else_as_it_was_last():
+    """Read twice with another value between, it is so again; one read more, or another place, finds the last."""
+    recorded = (
+        builders.run("agent")
+        .read(Kind.ENV, "os.environ[A]", "x")
+        .read(Kind.ENV, "os.environ[A]", None)
+        .read(Kind.ENV, "os.environ[A]", "y")
+        .build()
+    )
+    answers = ByArguments(recorded)
+    elsewhere = PLACE.child(Kind.SCOPE, "s")
+    assert answers.read(Kind.ENV, "os.environ[A]", elsewhere, "").value == "y"
+    found = [answers.read(Kind.ENV, "os.environ[A]", PLACE, recorded.nodes[0].reads[0].strand) for _ in range(4)]
+    assert [one.value for one in found] == ["x", None, "y", "y"]
+
+
+def test_clocks_show_again_what_they_showed_where_they_were_read():
+    """In order at their place while the run's own clock has not gone past it; marks of the order are no reads."""
+    recorded = (
+        builders.run("agent")
+        .read(Kind.CLOCK, "time.monotonic", 1.0)
+        .read(Kind.CLOCK, THREAD_END, 5)
+        .read(Kind.CLOCK, "time.monotonic", 2.0)
+        .build()
+    )
+    strand = recorded.nodes[0].reads[0].strand
+    clock = VirtualClock(recorded, until=0)
+    answers = ByArguments(recorded, clock=clock)
+    elsewhere = PLACE.child(Kind.SCOPE, "s")
+    assert answers.read(Kind.CLOCK, "time.monotonic", elsewhere, strand) is None
+    assert answers.read(Kind.CLOCK, "time.monotonic", PLACE, strand).value == 1.0
+    assert answers.read(Kind.CLOCK, THREAD_END, PLACE, strand) is None
+    clock.asleep(60)()
+    assert answers.read(Kind.CLOCK, "time.monotonic", PLACE, strand) is None
+    assert clock.read(Kind.CLOCK, "time.monotonic", PLACE, strand).value >= 61
+    assert ByArguments(recorded).read(Kind.CLOCK, "time.monotonic", PLACE, strand) is None
 
 
 def test_draws_are_given_again_where_they_were_made():

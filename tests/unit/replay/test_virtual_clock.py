@@ -16,6 +16,7 @@ from otel_agent_replay.boundary.policy import COMPONENT
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.model import THREAD_END, AnswerSource, Call, Kind, Payload, SideEffect
+from otel_agent_replay.replay import virtual_clock
 from otel_agent_replay.replay.virtual_clock import VirtualClock
 from otel_agent_replay.replay.virtual_waits import VirtualWaits
 from otel_agent_replay.testing import builders
@@ -151,7 +152,115 @@ def test_what_is_no_clock_is_left_to_the_next_source():
     assert clock.read(Kind.RANDOM, "random.random", PLACE, "") is None
     call = Call(Kind.SLEEP, "time.sleep", SideEffect.NONE, Payload.of(b"", ""))
     assert clock.answer(call, PLACE) is None
-    assert clock.read(Kind.CLOCK, THREAD_END, PLACE, "1").value >= _FIRST_NS
+    assert clock.read(Kind.CLOCK, THREAD_END, PLACE, "1") is None  # a mark beside the times of spans: real as they are
+    virtual = VirtualClock(builders.run("a").build(), waits=VirtualWaits())
+    assert virtual.read(Kind.CLOCK, THREAD_END, PLACE, "1").value >= _FIRST_NS
+
+
+@pytest.fixture
+def passed(monkeypatch):
+    """Real time stands, but for what is put in the list."""
+    moment = [0]
+    monkeypatch.setattr(virtual_clock, "_monotonic_ns", lambda: moment[0])
+    return moment
+
+
+def clock_reads(*reads):
+    """Return a clock at the first step of a recording, and the reads that were made after it, each (name, value)."""
+    run = builders.run("a")
+    run.read(Kind.CLOCK, "time.time_ns", _FIRST_NS).read(Kind.CLOCK, "time.monotonic_ns", 6 * S)
+    run.tool("first", {}, 1)
+    for name, value in reads:
+        run.read(Kind.CLOCK, name, value)
+    recorded = run.build()
+    begins = next(node.sequence for node in recorded.nodes if node.kind is Kind.TOOL)
+    made = sorted((read for node in recorded.nodes for read in node.reads), key=lambda read: read.sequence)
+    return VirtualClock(recorded, until=begins), made[2:]
+
+
+S = 10**9
+
+
+def test_time_goes_on_from_what_the_tape_gave_last(passed):
+    """All clocks jump with it; what passes after it is real; how long the run itself took till then is no matter."""
+    clock, (wall,) = clock_reads(("time.time_ns", _FIRST_NS + HOUR_NS))
+    began = read(clock, "time.perf_counter_ns")
+    clock, (wall,) = clock_reads(("time.time_ns", _FIRST_NS + HOUR_NS))
+    clock.start()
+    passed[0] += 5 * HOUR_NS
+    assert clock.allows(wall)
+    passed[0] += 2 * S
+    assert read(clock, "time.time_ns") == wall.value + 2 * S
+    assert read(clock, "datetime.now(tz)") == (wall.value + 2 * S) // 1000
+    assert read(clock, "time.monotonic_ns") == pytest.approx(6 * S + HOUR_NS + 2 * S, abs=S)
+    assert read(clock, "time.perf_counter_ns") - began == pytest.approx(HOUR_NS + 2 * S, abs=S)
+
+
+def test_a_recorded_time_that_has_passed_is_not_shown(passed):
+    """Once a clock went on by itself, only a later recorded time is given, of whatever clock."""
+    clock, (first, up, last) = clock_reads(
+        ("time.time_ns", _FIRST_NS + S), ("time.monotonic_ns", 7 * S), ("time.time_ns", _FIRST_NS + HOUR_NS)
+    )
+    assert clock.allows(first)
+    passed[0] += 60 * S
+    assert read(clock, "time.time_ns") == first.value + 60 * S
+    assert not clock.allows(up)
+    assert clock.allows(last)
+    assert read(clock, "time.time_ns") == last.value
+
+
+def test_threads_get_their_own_recorded_times_in_any_order(passed):
+    """A thread's read of before is given though another one was given a later one; to itself it is not."""
+    clock, (early, late) = clock_reads(("time.time_ns", _FIRST_NS + S), ("time.time_ns", _FIRST_NS + 9 * S))
+    assert clock.allows(late)
+    assert not clock.allows(early)
+    assert clock.allows(early._replace(strand="1"))
+    assert read(clock, "time.time_ns") == late.value
+
+
+def test_local_times_and_days_come_from_the_tape_too(passed):
+    """A naive time moves the clocks as far as its zone tells; a day is given while it is none of before."""
+    ahead = dt.timedelta(hours=5, minutes=45, seconds=10)
+    moment = dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=_FIRST_NS // 1000) + ahead
+    clock, (now, day) = clock_reads(("datetime.now", moment.isoformat()), ("date.today", moment.date().isoformat()))
+    assert clock.allows(day)
+    assert clock.allows(now)
+    assert read(clock, "datetime.now") == moment.isoformat()
+    assert clock.allows(day)
+    passed[0] += 24 * HOUR_NS
+    assert read(clock, "date.today") == (moment + dt.timedelta(days=1)).date().isoformat()
+    assert not clock.allows(day)
+
+
+def test_a_wait_that_was_cut_short_has_passed_in_full(passed):
+    """Two of a minute side by side take a minute; what was recorded before their end is not shown after it."""
+    clock, (before, after) = clock_reads(("time.time_ns", _FIRST_NS + 30 * S), ("time.time_ns", _FIRST_NS + 65 * S))
+    began = read(clock, "time.time_ns")
+    overs = [clock.asleep(60), clock.asleep(60)]
+    passed[0] += S
+    for over in overs:
+        over()
+    assert not clock.allows(before)
+    assert clock.allows(after)
+    assert 60 * S <= read(clock, "time.time_ns") - began < 66 * S
+
+
+def test_a_clock_beside_another_shows_the_same_time(passed):
+    """A run that another one's code begins goes on in its time; one that was recorded later begins later."""
+    recorded = builders.run("a").read(Kind.CLOCK, "time.monotonic_ns", 50 * S).build()
+    clock = VirtualClock(recorded)
+    inner = VirtualClock(builders.run("b").build(), beside=clock)
+    passed[0] += 30 * S
+    assert read(inner, "time.monotonic_ns") == read(clock, "time.monotonic_ns")
+    assert read(inner, "time.time_ns") == read(clock, "time.time_ns")
+
+
+def test_the_clocks_of_a_re_runs_recording_count_and_not_its_spans():
+    """Its spans are of the day of the re-run, its clocks of the day of its origin: a fork of it goes on in that."""
+    recorded = builders.run("a").tool("first", {}, 1).read(Kind.CLOCK, "time.time_ns", 7 * S).build()
+    begins = next(node.sequence for node in recorded.nodes if node.kind is Kind.TOOL)
+    for until in (None, begins):
+        assert read(VirtualClock(recorded, until=until), "time.time") == pytest.approx(7, abs=1)
 
 
 def test_half_an_hour_of_waiting_takes_no_time(hooked):
