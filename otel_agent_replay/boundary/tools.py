@@ -36,6 +36,7 @@ from otel_agent_replay.model import (
     AttributeValue,
     Call,
     CaptureLevel,
+    Failure,
     Kind,
     MediaType,
     Outcome,
@@ -45,6 +46,7 @@ from otel_agent_replay.model import (
     make_call,
 )
 from otel_agent_replay.payload.arguments import ScalarArguments
+from otel_agent_replay.payload.classes import class_name
 from otel_agent_replay.payload.codec import decode, encode
 from otel_agent_replay.payload.failure import rebuild
 
@@ -366,16 +368,20 @@ def iterate(
         raise
 
 
-async def iterate_async(
+def iterate_async(
     declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> AsyncGenerator[Any, Any]:
-    """Cross with an async generator function."""
-    session, level = here[0], declaration.capture
+    """Cross with an async generator function: to be called when its first item is asked for."""
     crossing = _begin(declaration, here, args, kwargs)
     if crossing.answer is not None:
-        async for item in _serve_items_async(crossing):
-            yield item
-        return
+        return _serve_items_async(crossing)
+    return _live_items_async(declaration, crossing, args, kwargs)
+
+
+async def _live_items_async(
+    declaration: Declaration, crossing: Crossing, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> AsyncGenerator[Any, Any]:
+    session, level = crossing.session, declaration.capture
     items: list[Any] = []
     crossing.leave = lambda: crossing.finish(items_outcome(session, level, items, None, closed_early=True))
     inner = _through(declaration, crossing, kwargs)(*args, **kwargs)
@@ -430,29 +436,47 @@ def _check_left(crossing: Crossing, outcome: Outcome, count: int) -> None:
         raise stop(crossing.session, departure)
 
 
+def _as_thrown(failure: Failure, thrown: Exception | None) -> BaseException:
+    """Return how a served generator fails: with what its consumer has just thrown in, where it let that pass."""
+    same = thrown is not None and class_name(type(thrown)) == failure.type
+    return thrown if thrown is not None and same else rebuild(failure)
+
+
 def _serve_items(crossing: Crossing) -> Generator[Any, Any, Any]:
+    """Give the items as recorded, whatever is sent or thrown in: what that led to is recorded as well."""
     outcome, recorded = _recorded_items(crossing)
     crossing.leave = partial(crossing.finish, outcome)
+    thrown: Exception | None = None
     try:
-        yield from recorded.get("yielded", ())
+        for item in recorded.get("yielded", ()):
+            try:
+                yield item
+                thrown = None
+            except Exception as error:  # noqa: PERF203 - to be caught at the very item
+                thrown = error
         _check_left(crossing, outcome, len(recorded.get("yielded", ())))
         crossing.settle()
     finally:
         crossing.finish(outcome)
     if outcome.failure is not None:
-        raise rebuild(outcome.failure)
+        raise _as_thrown(outcome.failure, thrown)
     return recorded.get("returned")
 
 
 async def _serve_items_async(crossing: Crossing) -> AsyncGenerator[Any, None]:
     outcome, recorded = _recorded_items(crossing)
     crossing.leave = partial(crossing.finish, outcome)
+    thrown: Exception | None = None
     try:
         for item in recorded.get("yielded", ()):
-            yield item
+            try:
+                yield item
+                thrown = None
+            except Exception as error:  # noqa: PERF203 - to be caught at the very item
+                thrown = error
         _check_left(crossing, outcome, len(recorded.get("yielded", ())))
         await crossing.settle_async()
     finally:
         crossing.finish(outcome)
     if outcome.failure is not None:
-        raise rebuild(outcome.failure)
+        raise _as_thrown(outcome.failure, thrown)

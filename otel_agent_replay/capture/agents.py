@@ -17,6 +17,7 @@ from otel_agent_replay.boundary.callers import count_as_application
 from otel_agent_replay.boundary.runs import RunFactory, RunRequest, run_factory
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.tools import Declaration
+from otel_agent_replay.capture.relay import relayed
 from otel_agent_replay.capture.signatures import defaults_of, parameters_of
 from otel_agent_replay.capture.surroundings import add_source
 from otel_agent_replay.errors import ConfigurationError
@@ -262,13 +263,12 @@ def _generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
 def _async_generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
     function = declaration.function
 
-    async def agent(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+    def agent(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
         run = open_run(declaration, args, kwargs)
         inner = function(*args, **kwargs)
-        if run is None:
-            async for item in inner:
-                yield item
-            return
+        return inner if run is None else recorded(run, inner)
+
+    async def recorded(run: _OpenRun, inner: AsyncGenerator[Any, Any]) -> AsyncGenerator[Any, Any]:
         items = _Items()
         left = False  # a consumer that leaves, or a loop that ends, may come as either of two exceptions
         try:
@@ -296,7 +296,7 @@ def _async_generator_front(declaration: AgentDeclaration) -> Callable[..., Any]:
                 run.fail(error)
             raise
 
-    return agent
+    return relayed(agent)
 
 
 async def _resumed(session: Session, step: Coroutine[Any, Any, Any]) -> Any:

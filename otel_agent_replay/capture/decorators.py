@@ -17,6 +17,7 @@ from otel_agent_replay.boundary import tools
 from otel_agent_replay.boundary.effects import key_above
 from otel_agent_replay.boundary.session import active_for_declared
 from otel_agent_replay.capture.agents import AgentDeclaration, wrap
+from otel_agent_replay.capture.relay import relayed
 from otel_agent_replay.capture.signatures import parameters_of
 from otel_agent_replay.capture.surroundings import add_source
 from otel_agent_replay.errors import AwaitingPerson, ConfigurationError
@@ -271,13 +272,14 @@ def _declare(
 def _front(inner: Callable[..., Any], declaration: tools.Declaration) -> Callable[..., Any]:
     if inspect.isasyncgenfunction(inner):
 
-        async def iterate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+        def iterate_async(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
             here = active_for_declared()
-            items = inner(*args, **kwargs) if here is None else tools.iterate_async(declaration, here, args, kwargs)
-            async for item in items:
-                yield item
+            if here is None:
+                found: AsyncGenerator[Any, Any] = inner(*args, **kwargs)
+                return found
+            return tools.iterate_async(declaration, here, args, kwargs)
 
-        return iterate_async
+        return relayed(iterate_async)
     if inspect.isgeneratorfunction(inner):
 
         def iterate(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
