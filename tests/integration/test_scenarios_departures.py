@@ -60,7 +60,7 @@ def support(question):
         try:
             look_up(18)
         except Exception:
-            pass
+            os._exit(3)  # never come to: what stops a replay is no such error
     if CHANGE == "bypass":
         http.client.HTTPConnection("127.0.0.1", 9).request("GET", "/")
     return ask("and now?", **more)
