@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _create_task = asyncio.BaseEventLoop.create_task
-
+_eager = getattr(asyncio, "eager_task_factory", None)  # asyncio's own, since Python 3.12: it makes plain tasks
 
 _done = itertools.count(1)
 
@@ -149,8 +149,11 @@ for _kind, _shown in ((NumberedTask, "Task"), (NumberedFuture, "Future"), (Numbe
 
 def task(loop: asyncio.BaseEventLoop, coro: Any, label: str, options: dict[str, Any]) -> asyncio.Task[Any]:
     """Make a task as `loop.create_task` does, numbered unless the loop has a task factory of its own."""
-    if loop.get_task_factory() is not None:
+    factory = loop.get_task_factory()
+    if factory is not None and factory is not _eager:
         return _create_task(loop, coro, **options)
+    if factory is not None:
+        options = {"eager_start": True, **options}
     loop._check_closed()  # type: ignore[attr-defined]
     made = NumberedTask(coro, label=label, loop=loop, **options)
     if made._source_traceback:  # type: ignore[attr-defined]

@@ -45,6 +45,7 @@ _submit = ThreadPoolExecutor.submit
 _create_task = asyncio.BaseEventLoop.create_task
 _put = queue.Queue.put
 _put_nowait = queue.Queue.put_nowait
+_shutdown: Callable[..., None] | None = getattr(queue.Queue, "shutdown", None)  # since Python 3.13
 _wrap_future = asyncio.futures.wrap_future
 _as_completed = asyncio.as_completed
 _futures_as_completed = concurrent.futures.as_completed
@@ -69,6 +70,8 @@ def install() -> list[CoverageEntry]:
         hooks.replace(ThreadPoolExecutor, "submit", submit)
         hooks.replace(queue.Queue, "put", put)
         hooks.replace(queue.Queue, "put_nowait", put_nowait)
+        if _shutdown is not None:
+            hooks.replace(queue.Queue, "shutdown", _shut_down_in_order(_shutdown))
         hooks.replace(asyncio.BaseEventLoop, "create_task", create_task)
         hooks.replace(asyncio.futures, "wrap_future", wrap_future)
         hooks.replace(asyncio, "as_completed", as_completed)
@@ -212,13 +215,31 @@ def _put_in_order(
     here = _session.active() if ordered else None
     if here is None or not is_application(caller):
         return _put(into, item, block, timeout)
+    return _in_order(here, lambda: _put(into, item, block, timeout))
+
+
+def _in_order(here: tuple[Session, Place], act: Callable[[], None]) -> None:
     session, place = here
     if not session.reads_live:
         session.mark(place, QUEUE_PUT)
-        return _put(into, item, block, timeout)
+        return act()
     with at_once():
         session.mark(place, QUEUE_PUT)
-        return _put(into, item, block, timeout)
+        return act()
+
+
+def _shut_down_in_order(real: Callable[..., None]) -> Callable[..., None]:
+    """Return a hook for the end of a queue: whether a thread's put came before it is as in the recorded run."""
+
+    @looks_like(real)
+    def hook(self: queue.Queue[Any], immediate: bool = False) -> None:
+        ordered = _session.live_sessions and asyncio._get_running_loop() is None
+        here = _session.active() if ordered else None
+        if here is None or not is_application(_getframe(1)):
+            return real(self, immediate)
+        return _in_order(here, lambda: real(self, immediate))
+
+    return hook
 
 
 @looks_like(_create_task)

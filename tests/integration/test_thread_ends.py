@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
 
 import pytest
 
@@ -141,6 +143,47 @@ def test_a_queue_is_fed_in_the_recorded_order(kind, nowait):
         assert replayed.result == expected
         assert replayed.playback.order.not_imposed == []
         assert replayed.tape.count_reads_left() == 0
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="queues can be shut down since 3.13")
+@pytest.mark.parametrize("late", [True, False])
+def test_a_queue_is_shut_down_in_the_recorded_order(late):
+    """Whether a thread's put came before another thread shut the queue down is imposed too."""
+    search = tool("search", lambda source: f"answer of {source}", "source")
+
+    def agent(waits):
+        results, first_done = queue.Queue(), threading.Event()
+
+        def put():
+            found = search("a")
+            if waits and late:
+                first_done.wait(10)
+            with suppress(queue.ShutDown):
+                results.put(found)
+            if not late:
+                first_done.set()
+
+        def end():
+            search("b")
+            if waits and not late:
+                first_done.wait(10)
+            results.shutdown()
+            if late:
+                first_done.set()
+
+        threads = [threading.Thread(target=one) for one in ((put, end) if late else (end, put))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results.qsize()
+
+    expected, recording = record(lambda: agent(waits=True))
+    assert expected == (0 if late else 1)
+    for _ in range(3):
+        replayed = Replayed(recording, lambda: agent(waits=False))
+        assert replayed.result == expected
+        assert replayed.playback.order.not_imposed == []
 
 
 def test_a_put_that_was_not_recorded_waits_for_nobody():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import multiprocessing
+import sys
 import threading
 import time
 from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
@@ -316,6 +317,31 @@ def test_a_loop_with_a_task_factory_of_its_own_keeps_it(stage):
 
     assert stage.record(lambda: asyncio.run(agent())) == "1.1"
     assert made[0].__name__ == "label"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="eager tasks came with 3.12")
+def test_eager_tasks_start_at_once_and_come_out_of_a_set_in_the_order_in_which_they_were_made(stage):
+    """The eager factory of asyncio is kept: each task runs up to its first wait as it is made, under its own label."""
+    started = []
+
+    async def work(turns):
+        started.append(strand_label())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    async def agent():
+        asyncio.get_running_loop().set_task_factory(asyncio.eager_task_factory)
+        made = []
+        for number in range(40):
+            made.append(asyncio.create_task(work(number % 2), name=f"work {number}"))
+            assert len(started) == len(made)
+            assert made[-1].done() is (number % 2 == 0)
+        assert list(set(made)) == made
+        assert made[7].get_name() == "work 7"
+        await asyncio.wait(made)
+
+    stage.record(lambda: asyncio.run(agent()))
+    assert started == [f"1.{number + 1}" for number in range(40)]
 
 
 def test_futures_that_were_done_before_anybody_asked_come_in_the_order_in_which_they_were_done(stage):
