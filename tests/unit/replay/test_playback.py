@@ -1,5 +1,6 @@
 """Playback serves a run from its tape, and stops it where it leaves the tape."""
 
+import asyncio
 import json
 from dataclasses import replace
 
@@ -23,7 +24,7 @@ from otel_agent_replay.model import (
 )
 from otel_agent_replay.replay.playback import Playback
 from otel_agent_replay.replay.tape import Tape
-from tests.taped_runs import Replayed, record, tool
+from tests.taped_runs import Replayed, record, tool, tool_async
 
 
 def ask(messages):
@@ -59,6 +60,39 @@ def test_unchanged_agent_gets_its_recorded_answers():
     assert replayed.tape.taken == 3
     assert [entry.node.step for entry in replayed.tape.entries] == [1, 2, 3]
     assert list(replayed.tape.left()) == []
+
+
+def test_identical_calls_go_by_who_makes_them():
+    """Of two tasks that ask the same, each gets what it got before, also when the other asks first this time."""
+    answers = iter(("first", "second"))
+
+    async def answer(_question):
+        return next(answers)
+
+    ask_same = tool_async("ask_same", answer, "question")
+
+    def agent(order):
+        async def work(name, turn):
+            look_up(name)
+            await turn.wait()
+            return await ask_same("the same")
+
+        async def run():
+            turns = {name: asyncio.Event() for name in "ab"}
+            tasks = [asyncio.create_task(work(name, turn)) for name, turn in turns.items()]
+            await asyncio.sleep(0)
+            for name in order:
+                turns[name].set()
+                await asyncio.sleep(0)
+            return await asyncio.gather(*tasks)
+
+        return run()
+
+    expected, recording = record(lambda: agent("ab"))
+    assert expected == ["first", "second"]
+    replayed = Replayed(recording, lambda: agent("ba"))
+    assert replayed.result == expected
+    assert replayed.playback.order.not_imposed == []
 
 
 def test_one_changed_word_departs_with_its_place():
