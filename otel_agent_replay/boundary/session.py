@@ -187,8 +187,9 @@ class Session:
     entered the number that it has on record. `edits` and `route` change model requests that go live, `watch` is told of
     each crossing that has ended, `marks` are facts of the run that are recorded at its end. `drill`, for tests, is told
     of each point at which a process may die. `entered_at` is the checkpoint that the agent is entered at (None: it
-    begins at its beginning), `strand` its first thread of control. All public methods may be called from any thread or
-    task of the run.
+    begins at its beginning), `strand` its first thread of control. `asleep` is told how many seconds a live wait is
+    to take, and what it returns, when that is over: it may take less (`sleeps_at_most_s`). All public methods may be
+    called from any thread or task of the run.
     """
 
     def __init__(
@@ -223,6 +224,7 @@ class Session:
         self.drill: Callable[[str, Place], None] | None = None
         self.number_scope: Callable[[Place, Callable[[], str]], None] | None = None
         self.sleeps_at_most_s: float | None = None
+        self.asleep: Callable[[float], Callable[[], None]] | None = None
         self.virtual_time: VirtualTime | None = None
         self.interrupt: ReplayInterrupt | None = None
         self.entered_at: Checkpoint | None = None
