@@ -313,6 +313,16 @@ def test_way_out_is_a_departure_with_its_place(recorded):
     assert verdict.attempts[0].location == f"{recorded.script}:{line}"
 
 
+def test_way_out_that_the_agent_swallows_is_a_departure_all_the_same(recorded):
+    """Though it catches BaseException around the refused connection and goes on as recorded, it has departed."""
+    runs = recorded.record()
+    escape = 'socket.create_connection(("127.0.0.1", 9))'
+    recorded.edit("#ESCAPE", f"try: {escape}\n    except BaseException: pass")
+    verdict = recorded.replay(runs["support"])
+    assert verdict.status is VerdictStatus.DEPARTED, verdict.to_json()
+    assert verdict.departure.message.startswith("connect to 127.0.0.1:9")
+
+
 def test_connection_that_the_process_was_started_with_is_shut(recorded):
     """What it inherits (here as its input) carries nothing more, and the verdict names the peer."""
     runs = recorded.record()
