@@ -259,7 +259,7 @@ def test_replay_is_recorded_and_linked(recorded):
 
 
 def test_changed_argument_departs(recorded):
-    """A changed tool argument stops the replay at its step, with its path."""
+    """A changed tool argument stops the replay at its step, with its path and the line that made the call."""
     runs = recorded.record()
     recorded.edit('"ITEM", "lamp"', '"ITEM", "lamb"')
     verdict = recorded.replay(runs["support"])
@@ -267,6 +267,8 @@ def test_changed_argument_departs(recorded):
     assert verdict.exit_code == 1
     assert verdict.departure.step == 1
     assert verdict.departure.differences == ("item: 'lamp' -> 'lamb'",)
+    line = next(n for n, text in enumerate(recorded.script.read_text().splitlines(), 1) if "lamb" in text)
+    assert verdict.departure.location == f"{recorded.script}:{line}"
     assert recorded.log.read_text() == recorded.lived
 
 
