@@ -329,6 +329,16 @@ def test_what_a_call_says_of_itself(client):
     assert write.request.data == b"x"
 
 
+def test_get_and_head_read_and_the_rest_writes(client):
+    """What is no model call is a read or a write by its method."""
+    methods = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+    with ScriptedProvider([Reply(b"{}")]) as provider, recording() as observer:
+        for method in methods:
+            client.fetch(method, provider.url + "/a")
+    effects = [one.call.side_effect for one in observer.exchanges]
+    assert effects == [SideEffect.READ] * 2 + [SideEffect.WRITE] * 4
+
+
 def test_uninstalling_puts_the_originals_back(client):
     """After `uninstall` a session records nothing of HTTP."""
     transports.uninstall()
