@@ -27,10 +27,10 @@ fits are refused, and so is plain HTTP that reads but that nobody declared: it w
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from otel_agent_replay.model import Word
 from otel_agent_replay.model.kinds import AnswerSource, Kind, SideEffect
 
 Cell = tuple[AnswerSource, ...]
@@ -40,7 +40,7 @@ CALLED_THROUGH = frozenset({AnswerSource.LIVE, AnswerSource.WAIT, AnswerSource.D
 """Sources for which the interceptor calls something: the real thing, a person, the tool's declared rehearsal."""
 
 
-class OffTape(str, enum.Enum):
+class OffTape(Word):
     """What happens to a crossing that no source of its cell could answer."""
 
     STOP = "stop"  # the session is interrupted: ReplayDeparture

@@ -6,10 +6,10 @@ another, so it is kept as one of these and translated where it is served.
 
 from __future__ import annotations
 
-import enum
+from otel_agent_replay.model import Word
 
 
-class Fault(str, enum.Enum):
+class Fault(Word):
     """The ways in which an exchange fails below HTTP."""
 
     CONNECT_TIMEOUT = "connect_timeout"  # nobody answered the connection
@@ -17,9 +17,6 @@ class Fault(str, enum.Enum):
     REFUSED = "refused"  # nobody listens there
     RESET = "reset"  # the connection was closed from over there
     CUT = "cut"  # the body ended before its end
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 class TransportFault(Exception):

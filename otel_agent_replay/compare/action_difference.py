@@ -6,18 +6,18 @@ and that likeness is stated, not judged.
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.compare.actions import Action, ActionKind, Stop, ToolUse
+from otel_agent_replay.model import Word
 from otel_agent_replay.payload.difference import Difference, differences
 
 _COMPARED_TEXT = 20_000  # characters; of longer texts the beginnings are compared
 
 
-class ActionMatch(str, enum.Enum):
+class ActionMatch(Word):
     """How an answer compares with the recorded one."""
 
     SAME = "same"  # the same calls with the same arguments, or the same words
@@ -32,9 +32,6 @@ class ActionMatch(str, enum.Enum):
     NOTHING = "nothing said"  # one of the two neither says nor calls anything
     OTHER_STOP = "other stop"  # as far as it goes the same, but one of the two was cut at its limit
     NO_ANSWER = "no answer"  # an error: nothing to compare
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 AGREEING = frozenset((ActionMatch.SAME, ActionMatch.OTHER_ORDER, ActionMatch.OTHER_WORDS))

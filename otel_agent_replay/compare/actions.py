@@ -6,16 +6,16 @@ and latency. Ids, spelling of JSON and reasoning are no part of an action.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from otel_agent_replay.model import Word
 from otel_agent_replay.payload.canonical import canonical_json
 from otel_agent_replay.protocols import Folded, ToolCall
 
 
-class ActionKind(str, enum.Enum):
+class ActionKind(Word):
     """What an answer makes the agent do."""
 
     TOOLS = "tools"  # it calls tools; text may stand beside
@@ -24,20 +24,14 @@ class ActionKind(str, enum.Enum):
     NOTHING = "nothing"  # an answer without text, call or refusal
     NONE = "no answer"  # an error, or an answer that was cut off or malformed
 
-    def __str__(self) -> str:
-        return str(self.value)
 
-
-class Stop(str, enum.Enum):
+class Stop(Word):
     """Why an answer ended, in one vocabulary for all protocols."""
 
     END = "end"  # it was done, or it calls tools
     LENGTH = "length"  # its limit of tokens was reached
     FILTERED = "filtered"  # a filter or the model's own rules cut it
     OTHER = "other"  # the provider gave no reason, or one that is not known here
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 _STOPS = {

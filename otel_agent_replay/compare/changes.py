@@ -5,17 +5,16 @@ Owns the list of kinds of changes and of fields. How a change came about is `dep
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.compare.tree import Tree
 from otel_agent_replay.compare.tree_alignment import Rule
-from otel_agent_replay.model import Kind
+from otel_agent_replay.model import Kind, Word
 from otel_agent_replay.payload.difference import Difference
 
 
-class Field(str, enum.Enum):
+class Field(Word):
     """A part of a node that may differ."""
 
     NAME = "name"
@@ -35,9 +34,6 @@ class Field(str, enum.Enum):
     FINISH_REASON = "finish reason"
     ANSWERING_MODEL = "answering model"
     RESULT = "result"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
     @property
     def is_request(self) -> bool:

@@ -7,12 +7,12 @@ is `case_summary`'s business, what is computed from them `metrics`'.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_agent_replay.compare.comparison import Verdict
 from otel_agent_replay.compare.departure import Cause
+from otel_agent_replay.model import Word
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class CaseRow:
         return not all(pair.is_same for pair in self.pairs)
 
 
-class Judgement(str, enum.Enum):
+class Judgement(Word):
     """What may be said of one metric."""
 
     DIFFERENT = "different"  # beyond chance after correction for all metrics, and beyond the baseline lane
@@ -107,9 +107,6 @@ class Judgement(str, enum.Enum):
     NOT_SEEN = "no difference seen"  # one of the size of `smallest_effect` would have been
     NOT_ENOUGH = "not enough data"  # no outcome of this many cases could have been significant
     DESCRIBED = "described"  # there is no test of it here, or no baseline lane to hold it against
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,15 +169,12 @@ class Unpaired:
     baseline: int = 0
 
 
-class CohortVerdict(str, enum.Enum):
+class CohortVerdict(Word):
     """What a comparison of cohorts comes to."""
 
     SAME = "no difference beyond noise"
     DIFFERENT = "different"
     CANNOT_JUDGE = "not enough data"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
     @property
     def exit_code(self) -> int:

@@ -5,7 +5,6 @@ Pure: no storage, no tracing, no clock. `compare(b, a)` is the mirror of `compar
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -26,22 +25,19 @@ from otel_agent_replay.compare.sentence import verdict_sentence
 from otel_agent_replay.compare.substance import RunSubstance
 from otel_agent_replay.compare.tree import build_tree
 from otel_agent_replay.compare.tree_alignment import Alignment, align_trees
-from otel_agent_replay.model import RecordedRun, Run
+from otel_agent_replay.model import RecordedRun, Run, Word
 
 SIMILARITY_FLOOR = 0.25
 """Below this share of paired nodes no cause is named: the runs are too different."""
 
 
-class Verdict(str, enum.Enum):
+class Verdict(Word):
     """What a comparison comes to."""
 
     IDENTICAL = "identical"  # nothing of substance differs, and nothing is in another order
     REORDERED = "reordered"  # only the order of concurrent steps differs
     DIFFERENT = "different"
     NOT_COMPARABLE = "not comparable"  # from the departure on nothing can be said
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

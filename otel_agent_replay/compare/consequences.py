@@ -6,7 +6,6 @@ once more, an outer step around an inner one. What merely came later is called t
 
 from __future__ import annotations
 
-import enum
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from otel_agent_replay.compare.change_list import Sides
 from otel_agent_replay.compare.changes import Added, Change, Changed, FieldChange, Moved, Placed, Removed
 from otel_agent_replay.compare.substance import RunSubstance
 from otel_agent_replay.compare.tree import Tree
-from otel_agent_replay.model import EdgeBasis
+from otel_agent_replay.model import EdgeBasis, Word
 from otel_agent_replay.payload.canonical import canonical_json
 from otel_agent_replay.payload.difference import MISSING
 
@@ -24,7 +23,7 @@ _WORD = re.compile(r"\w+")
 _WORDS_SHOWN = 5
 
 
-class Basis(str, enum.Enum):
+class Basis(Word):
     """Why a change is, or is not, held for a consequence."""
 
     CARRIES = "its request carries what a departed answer brought"
@@ -32,9 +31,6 @@ class Basis(str, enum.Enum):
     ENCLOSES = "it contains a step that differs"
     LATER = "it came later; nothing shows that it follows"
     INDEPENDENT = "an equal request was answered differently"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
     @property
     def edge(self) -> EdgeBasis | None:

@@ -6,7 +6,6 @@ is one of those that mean "not comparable from here", which is neither "same" no
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -28,12 +27,13 @@ from otel_agent_replay.model import (
     RecordedRun,
     RunStatus,
     Versions,
+    Word,
 )
 from otel_agent_replay.payload.canonical import canonical_json
 from otel_agent_replay.payload.difference import MISSING
 
 
-class Cause(str, enum.Enum):
+class Cause(Word):
     """Why two runs part. A closed list."""
 
     MODEL_ANSWER = "model answered differently to an equal request"
@@ -52,9 +52,6 @@ class Cause(str, enum.Enum):
     REDACTION = "redaction may be the cause"
     INCOMPLETE = "recording incomplete"
     UNKNOWN = "unknown"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
     @property
     def is_comparable(self) -> bool:

@@ -6,14 +6,13 @@ differ, what it says changes no verdict, and a judge that fails has said nothing
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from otel_agent_replay.compare.questions import Asked, Question, Reply
 from otel_agent_replay.compare.substance import RunSubstance
-from otel_agent_replay.model import Kind, RecordedRun
+from otel_agent_replay.model import Kind, RecordedRun, Word
 
 _SAID = 500  # characters of what a judge says
 
@@ -29,7 +28,7 @@ class NamedJudge:
     ask: Callable[[str, str], object]
 
 
-class Meaning(str, enum.Enum):
+class Meaning(Word):
     """What a judge made of two final answers."""
 
     SAME_TEXT = "the same text: the judge was not asked"
@@ -37,9 +36,6 @@ class Meaning(str, enum.Enum):
     OTHER = "another meaning"
     NO_TEXT = "there are no two final answers to judge"
     FAILED = "the judge gave no answer"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,36 +7,30 @@ change it too.
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.compare.cohort import CaseRow, PairSummary
 from otel_agent_replay.compare.statistics import ALPHA, correction
+from otel_agent_replay.model import Word
 
 
-class Cell(str, enum.Enum):
+class Cell(Word):
     """What became of a reference's step in another run."""
 
     SAME = "same"
     CHANGED = "changed"
     MISSING = "missing"
 
-    def __str__(self) -> str:
-        return str(self.value)
 
-
-class Steadiness(str, enum.Enum):
+class Steadiness(Word):
     """What a row of the matrix says."""
 
     STEADY = "steady"  # no run changes it
     SYSTEMATIC = "systematic"  # B changes it beyond chance
     FLAKY = "flaky"  # A's own repeats change it
     UNSETTLED = "unsettled"  # only runs of B change it, but there are too few to say so
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

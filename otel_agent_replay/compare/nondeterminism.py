@@ -6,7 +6,6 @@ Whether a replay can give a value back is not decided here: a replay decides tha
 
 from __future__ import annotations
 
-import enum
 import json
 import re
 from collections import Counter
@@ -17,7 +16,7 @@ from typing import Any
 from otel_agent_replay.boundary.http_coding import CodingError, decoded_body
 from otel_agent_replay.compare.comparison import Comparison
 from otel_agent_replay.compare.tree import build_tree
-from otel_agent_replay.model import Kind, Node, Payload, RecordedRun
+from otel_agent_replay.model import Kind, Node, Payload, RecordedRun, Word
 from otel_agent_replay.payload.difference import MISSING, Difference, differences
 
 _MOST_PLACES = 50  # listed of one request
@@ -28,7 +27,7 @@ _WORD = re.compile(r"[^\s,;\"'()\[\]{}]+")
 _TELLING = 4  # characters from which on a piece of text is not found in an answer by chance
 
 
-class Looks(str, enum.Enum):
+class Looks(Word):
     """What two differing values look like."""
 
     MOMENT = "clock"
@@ -37,9 +36,6 @@ class Looks(str, enum.Enum):
     ORDER = "order"  # the same things in another order: a set, a directory, threads
     NUMBER = "number"
     OTHER = "text"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

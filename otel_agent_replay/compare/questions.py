@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,10 +22,10 @@ from otel_agent_replay.compare.changes import (
 )
 from otel_agent_replay.compare.text_facts import compare_texts
 from otel_agent_replay.compare.tree import ROOT
-from otel_agent_replay.model import Kind, OutcomeStatus, Payload, RecordedRun, Versions
+from otel_agent_replay.model import Kind, OutcomeStatus, Payload, RecordedRun, Versions, Word
 
 
-class Asked(str, enum.Enum):
+class Asked(Word):
     """What is asked of every comparison."""
 
     VERSIONS = "versions"
@@ -42,20 +41,14 @@ class Asked(str, enum.Enum):
     JUDGED = "final answer, by a judge"  # asked only where somebody brings one
     EXPECTED = "expected change"  # asked only where somebody says what was to change
 
-    def __str__(self) -> str:
-        return str(self.value)
 
-
-class Reply(str, enum.Enum):
+class Reply(Word):
     """The answer to one question."""
 
     YES = "changed"
     NO = "same"
     UNKNOWN = "cannot be known"
     NOTHING = "none in either run"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,9 +9,10 @@ from otel_agent_replay.compare.change_list import ChangeList, Sides
 from otel_agent_replay.compare.changes import Added, Change, Changed, Moved, NodeRef, Removed
 from otel_agent_replay.compare.tree import ROOT
 from otel_agent_replay.compare.tree_alignment import Rule
+from otel_agent_replay.model import Word
 
 
-class Mark(str, enum.Enum):
+class Mark(Word):
     """What a row says, as a letter or shape (never by colour alone)."""
 
     SAME = "="
@@ -22,9 +22,6 @@ class Mark(str, enum.Enum):
     REORDERED = "↕"
     MOVED = "⇄"
     UNOBSERVED = "·"  # below a step that one run answered without running it
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,13 @@ it would not have had: those steps are counted apart, as beyond.
 
 from __future__ import annotations
 
-import enum
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_agent_replay.compare.action_difference import AGREEING, ActionComparison, ActionMatch, compare_actions
 from otel_agent_replay.compare.actions import Action, ActionKind
-from otel_agent_replay.model import SideEffect
+from otel_agent_replay.model import SideEffect, Word
 
 NO_TOOL = "no tool"
 _REASONS, _TOLD = 50, 120
@@ -22,16 +21,13 @@ RISKS = (*map(str, reversed(SideEffect)), NO_TOOL)
 """What is at stake, the worst first: the side effect of the riskiest tool that either answer calls."""
 
 
-class StepVerdict(str, enum.Enum):
+class StepVerdict(Word):
     """What the answers to one question say, taken together."""
 
     AGREES = "agrees"  # more than half of them take the agent the same way
     OTHER_WORDS = "other words"  # so they do, in other words
     DIFFERS = "differs"
     NO_ANSWER = "no answer"  # none of them is an answer
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

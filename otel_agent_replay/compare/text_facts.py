@@ -6,12 +6,13 @@ without any of these is not seen; who wants more hands a judge to the comparison
 
 from __future__ import annotations
 
-import enum
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
+
+from otel_agent_replay.model import Word
 
 COMPARED = 50_000
 """Characters of a text that are looked at; of a longer one the beginning."""
@@ -19,7 +20,7 @@ _SENTENCES = 200
 _ALIKE = 70.0  # rapidfuzz' 0 to 100: from here on two sentences speak of the same thing
 
 
-class FactKind(str, enum.Enum):
+class FactKind(Word):
     """What kind of fact a text states."""
 
     NUMBER = "number"  # with its unit, percent or currency sign
@@ -27,9 +28,6 @@ class FactKind(str, enum.Enum):
     ID = "id"  # order numbers, tickets, UUIDs
     SOURCE = "source"  # addresses, mail addresses, citation marks
     NEGATION = "negation"  # one denies what the other says
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

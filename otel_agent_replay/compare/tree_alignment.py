@@ -8,7 +8,6 @@ and how strong that is.
 
 from __future__ import annotations
 
-import enum
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,10 +15,10 @@ from dataclasses import dataclass
 from otel_agent_replay.compare.fingerprint import Keys
 from otel_agent_replay.compare.sequence_alignment import Match, align_sequences, gaps
 from otel_agent_replay.compare.tree import ROOT, Tree
-from otel_agent_replay.model import AnswerSource, Kind
+from otel_agent_replay.model import AnswerSource, Kind, Word
 
 
-class Rule(str, enum.Enum):
+class Rule(Word):
     """Why two nodes were paired, strongest first."""
 
     IDENTICAL = "identical subtree"
@@ -33,9 +32,6 @@ class Rule(str, enum.Enum):
     RENAMED = "renamed"
     ROOTS = "the runs themselves"
     BY_HAND = "by hand"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
     @property
     def strength(self) -> float:

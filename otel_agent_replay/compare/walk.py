@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.compare.changes import NodeRef
-from otel_agent_replay.model import Kind
+from otel_agent_replay.model import Kind, Word
 
 
-class HopBasis(str, enum.Enum):
+class HopBasis(Word):
     """What a hop rests on."""
 
     DIGEST = "an equal part, by its digest"
@@ -18,11 +17,8 @@ class HopBasis(str, enum.Enum):
     WORDS = "words of an answer"
     INSIDE = "it ran inside"
 
-    def __str__(self) -> str:
-        return str(self.value)
 
-
-class WalkEnd(str, enum.Enum):
+class WalkEnd(Word):
     """Where a walk ends. A closed list."""
 
     ANSWER = "an equal request was answered differently"
@@ -32,9 +28,6 @@ class WalkEnd(str, enum.Enum):
     OUTSIDE = "outside the recorded steps"
     ONLY_HERE = "only one run asked, and no differing answer made it ask"
     HIDDEN = "may stand in an answer that was not kept"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ Whether an invariant holds is decided in `invariants`.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,17 +13,15 @@ from typing import Any
 from otel_agent_replay.casefile.document import CaseDocument
 from otel_agent_replay.gate.reading import invariants_of
 from otel_agent_replay.gate.stated import Invariant
+from otel_agent_replay.model import Word
 from otel_agent_replay.payload.canonical import canonical_json
 
 
-class CaseKind(str, enum.Enum):
+class CaseKind(Word):
     """What the recorded run of a case is."""
 
     BAD = "bad"  # it went wrong: the invariants must reject it
     CONTROL = "control"  # it is good, and must stay good: a guard against over-correction
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

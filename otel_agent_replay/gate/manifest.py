@@ -6,7 +6,6 @@ is no signature: who rewrites the manifest too shows that in the history of the 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,14 +13,14 @@ from typing import Any
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.gate.case import Case
 from otel_agent_replay.gate.manifest_parts import Part, parts_of
-from otel_agent_replay.model import RecordedRun, digest_of
+from otel_agent_replay.model import RecordedRun, Word, digest_of
 
 MANIFEST_FILE = "manifest.json"
 SCHEMA = "agent-replay/case-manifest"
 SCHEMA_VERSION = 1
 
 
-class Tampered(str, enum.Enum):
+class Tampered(Word):
     """What happened to a sealed case."""
 
     FILE_ALTERED = "file altered"
@@ -33,9 +32,6 @@ class Tampered(str, enum.Enum):
     INVARIANT_CHANGED = "invariant changed"
     MANIFEST_MISSING = "manifest missing"
     NO_INVARIANT = "no invariant"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

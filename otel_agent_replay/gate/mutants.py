@@ -6,7 +6,6 @@ changed, a write made twice, two calls swapped, another answer. Ids, times and t
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
-from otel_agent_replay.model import Kind, Node, Payload, RecordedRun, RecordedSpan, SideEffect
+from otel_agent_replay.model import Kind, Node, Payload, RecordedRun, RecordedSpan, SideEffect, Word
 
 _CALLS = frozenset((Kind.TOOL, Kind.RETRIEVAL, Kind.DECISION, Kind.APPROVAL, Kind.HTTP))
 _EFFECTS = frozenset((SideEffect.WRITE, SideEffect.EXTERNAL))
@@ -23,7 +22,7 @@ _OTHER = " (altered)"
 _APART = 1_000_000  # occurrences of repeated calls: no recorded one has such a number
 
 
-class Mutation(str, enum.Enum):
+class Mutation(Word):
     """What was made wrong."""
 
     DROPPED = "call dropped"
@@ -31,9 +30,6 @@ class Mutation(str, enum.Enum):
     REPEATED = "write repeated"
     SWAPPED = "order swapped"
     ANSWER = "answer altered"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

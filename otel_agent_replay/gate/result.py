@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from otel_agent_replay.gate.facts import Absent, Made
 from otel_agent_replay.gate.stated import Invariant
+from otel_agent_replay.model import Word
 
 
-class State(str, enum.Enum):
+class State(Word):
     """Whether an invariant holds of a run. Unknown is not a pass."""
 
     HELD = "held"
     BROKEN = "broken"
     UNKNOWN = "unknown"  # the recording does not say
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

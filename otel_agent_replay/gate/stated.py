@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from otel_agent_replay.casefile.transitions import Transitions
 from otel_agent_replay.gate.pattern import CallPattern
+from otel_agent_replay.model import Word
 from otel_agent_replay.payload.canonical import canonical_json
 
 
-class Rule(str, enum.Enum):
+class Rule(Word):
     """Every form of invariant, by its key in `case.yaml`."""
 
     OUTCOME = "outcome"
@@ -30,9 +30,6 @@ class Rule(str, enum.Enum):
     MUST_REFUSE = "must_refuse"
     BUDGET = "budget"
     SQL = "sql"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ when the share of its trials that passed reaches the asked one, and the interval
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,22 +13,20 @@ from pathlib import Path
 from otel_agent_replay.compare import Comparison
 from otel_agent_replay.gate.rates import Rate
 from otel_agent_replay.gate.result import InvariantResult, State
+from otel_agent_replay.model import Word
 
 EXIT_MAY_SHIP, EXIT_MAY_NOT, EXIT_CANNOT_JUDGE = 0, 1, 125
 
 
-class Standing(str, enum.Enum):
+class Standing(Word):
     """How a trial, a case or a whole gate stands."""
 
     PASSED = "passed"
     FAILED = "failed"
     UNKNOWN = "unknown"  # it could not be decided, which is not a pass
 
-    def __str__(self) -> str:
-        return str(self.value)
 
-
-class Means(str, enum.Enum):
+class Means(Word):
     """How a trial was made."""
 
     EXACT = "exact"  # every answer from the recording: free, offline
@@ -38,22 +35,16 @@ class Means(str, enum.Enum):
     COMPONENT = "component"  # on the case's fixtures
     RECORDED = "recorded"  # a run that was recorded or imported before: nothing ran
 
-    def __str__(self) -> str:
-        return str(self.value)
 
-
-class Role(str, enum.Enum):
+class Role(Word):
     """What the run of a row is to its case."""
 
     BAD = "bad"  # it went wrong: today's code must do better
     CONTROL = "control"  # a neighbour that was good, and must stay so
     GOOD = "good"  # a run that a bad case accepts: its guard
 
-    def __str__(self) -> str:
-        return str(self.value)
 
-
-class Reason(str, enum.Enum):
+class Reason(Word):
     """Why a trial or a case stands as it does."""
 
     HELD = "every invariant holds"
@@ -76,9 +67,6 @@ class Reason(str, enum.Enum):
     ACCEPTS_BAD = "its recorded run breaks no invariant"
     REJECTS_GOOD = "its recorded run is good and breaks an invariant"
     EMPTY = "there is no case"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 _STANDINGS = {

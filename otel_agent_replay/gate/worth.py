@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
@@ -10,13 +9,13 @@ from otel_agent_replay.gate.case import Case, CaseKind
 from otel_agent_replay.gate.manifest import Tampering
 from otel_agent_replay.gate.mutants import Mutant, mutants_of
 from otel_agent_replay.gate.result import InvariantResult, State
-from otel_agent_replay.model import RecordedRun
+from otel_agent_replay.model import RecordedRun, Word
 
 Judge = Callable[[RecordedRun], Sequence[InvariantResult]]
 """Holds the case's invariants against a run."""
 
 
-class Worth(str, enum.Enum):
+class Worth(Word):
     """What came of a case."""
 
     SOUND = "sound"
@@ -24,9 +23,6 @@ class Worth(str, enum.Enum):
     ACCEPTS_BAD = "accepts its bad run"
     REJECTS_GOOD = "rejects a good run"
     UNKNOWN = "cannot judge"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ that died left half written, and puts aside what nobody can read and others can 
 from __future__ import annotations
 
 import contextlib
-import enum
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -42,7 +41,7 @@ from otel_agent_replay.lake.schema import file_facts
 from otel_agent_replay.lake.settling import GOVERNED, remove_republished, settle
 from otel_agent_replay.lake.switch import is_settled
 from otel_agent_replay.lake.verify import verify_attempt
-from otel_agent_replay.model import run_started_ms
+from otel_agent_replay.model import Word, run_started_ms
 
 _SAME = 16
 
@@ -50,7 +49,7 @@ STALE_S = 600.0
 """How long a file in the making is left to whoever makes it."""
 
 
-class Trouble(str, enum.Enum):
+class Trouble(Word):
     """What is wrong, or lies about."""
 
     DAMAGED = "damaged"  # a file, page, digest or reference does not hold
@@ -59,9 +58,6 @@ class Trouble(str, enum.Enum):
     TWICE = "twice"  # two files have the same attempt at a run
     LEFT_OVER = "left over"  # of a writer or compaction that died; nothing recorded depends on it
     FOREIGN = "foreign"  # not a file of a lake; nobody reads it
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.lake.catalog import StoredAttempt, StoredRun
 from otel_agent_replay.lake.manifest import entry_checks, manifest_of
-from otel_agent_replay.model import Node, Payload, RecordedRun, digest_of
+from otel_agent_replay.model import Node, Payload, RecordedRun, Word, digest_of
 
 
-class FindingKind(str, enum.Enum):
+class FindingKind(Word):
     """What is wrong."""
 
     MISSING = "missing"  # it was stored and is not there
     ALTERED = "altered"  # it is there and is not what was stored
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

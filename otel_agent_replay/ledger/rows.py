@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import NamedTuple
+
+from otel_agent_replay.model import Word
 
 OPEN = ("intended", "in_doubt")
 """The statuses of effects of which nobody has said yet what became of them."""
 
 
-class IntentStatus(str, enum.Enum):
+class IntentStatus(Word):
     """What is known of an effect when it is intended."""
 
     NEW = "new"  # nothing: its intent is committed now

@@ -59,6 +59,7 @@ from otel_agent_replay.model.span import (
     make_span,
 )
 from otel_agent_replay.model.wire_exchange import WireExchange
+from otel_agent_replay.model.word import Word
 
 __all__ = [
     "CLIENT_STRAND",
@@ -112,6 +113,7 @@ __all__ = [
     "SpanLink",
     "Versions",
     "WireExchange",
+    "Word",
     "allowed_words",
     "cannot_run_again",
     "digest_of",

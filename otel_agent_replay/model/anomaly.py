@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
+from otel_agent_replay.model.word import Word
 
-class AnomalyCode(str, enum.Enum):
+
+class AnomalyCode(Word):
     """What contradicts itself, or the rules, in spans that somebody sent."""
 
     ORPHAN_PARENT = "orphan_parent"  # the parent that a span names never came
@@ -32,9 +33,6 @@ class AnomalyCode(str, enum.Enum):
     def is_left_out(self) -> bool:
         """Whether something of what came was not kept."""
         return self in _LEFT_OUT
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 _LEFT_OUT = frozenset(

@@ -6,7 +6,6 @@ chunk boundaries beside the body; tool-like calls carry one typed value each way
 
 from __future__ import annotations
 
-import enum
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from otel_agent_replay.model.kinds import Kind, SideEffect
 from otel_agent_replay.model.making import maker_of
 from otel_agent_replay.model.payload import Payload
 from otel_agent_replay.model.span import AttributeValue
+from otel_agent_replay.model.word import Word
 
 MEANINGFUL_HEADERS = frozenset(
     ("anthropic-version", "anthropic-beta", "openai-beta", "content-encoding", "accept",
@@ -94,14 +94,11 @@ class Chunk(NamedTuple):
     after_ns: int
 
 
-class FailurePhase(str, enum.Enum):
+class FailurePhase(Word):
     """Where in an exchange a failure struck."""
 
     CALL = "call"  # before any answer: connect, send, wait for the head; or a tool that raised
     BODY = "body"  # while the body was being read, after the recorded chunks
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,16 +117,13 @@ class Failure:
     cause: Failure | None = None
 
 
-class OutcomeStatus(str, enum.Enum):
+class OutcomeStatus(Word):
     """How a crossing ended."""
 
     OK = "ok"
     ERROR = "error"  # it raised; `failure` says what
     CANCELLED = "cancelled"  # the caller gave up waiting
     PENDING = "pending"  # it never ended: the process died or the run was closed around it
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,17 +5,10 @@ Every value is stored as its lower-case text, in spans, in the lake and on the c
 
 from __future__ import annotations
 
-import enum
+from otel_agent_replay.model.word import Word
 
 
-class _Word(str, enum.Enum):
-    """A word of the vocabulary: compares, hashes, prints and serialises as its text."""
-
-    __hash__ = str.__hash__  # the one of Enum is a Python function, called at every lookup by kind
-    __str__ = str.__str__
-
-
-class Kind(_Word):
+class Kind(Word):
     """What a node of a run is: a scope the agent opened, or a crossing of the boundary."""
 
     RUN = "run"  # the root: one execution of an agent
@@ -51,7 +44,7 @@ _BULK = frozenset({Kind.CLOCK, Kind.RANDOM, Kind.UUID, Kind.ENV})
 _SCOPES = frozenset({Kind.RUN, Kind.SCOPE, Kind.CHECKPOINT})
 
 
-class SideEffect(_Word):
+class SideEffect(Word):
     """What a crossing may change in the world. An undeclared tool counts as `EXTERNAL`."""
 
     NONE = "none"  # a pure computation
@@ -60,7 +53,7 @@ class SideEffect(_Word):
     EXTERNAL = "external"  # leaves our control: mail, money, a person
 
 
-class AnswerSource(_Word):
+class AnswerSource(Word):
     """Where a crossing's answer came from; stored with every answered crossing."""
 
     LIVE = "live"  # called through
@@ -77,7 +70,7 @@ class AnswerSource(_Word):
     REFUSED = "refused"  # nobody may answer
 
 
-class CaptureLevel(_Word):
+class CaptureLevel(Word):
     """How much of a payload is kept."""
 
     DIGEST = "digest"  # the digest only
@@ -85,7 +78,7 @@ class CaptureLevel(_Word):
     FULL = "full"  # the content, after the credential rules only
 
 
-class Fidelity(_Word):
+class Fidelity(Word):
     """How close a recording is to what crossed the wire, best first."""
 
     WIRE = "wire"  # raw bytes and chunk boundaries
@@ -94,7 +87,7 @@ class Fidelity(_Word):
     TEXT = "text"  # text only
 
 
-class EdgeBasis(_Word):
+class EdgeBasis(Word):
     """Whether a relation was seen or guessed; a guess is never stored as a fact."""
 
     RECORDED = "recorded"

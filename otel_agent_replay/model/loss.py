@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 
+from otel_agent_replay.model.word import Word
 
-class LossReason(str, enum.Enum):
+
+class LossReason(Word):
     """Why something that happened is not, or not wholly, in the lake."""
 
     DROPPED = "dropped"  # could not be written: full disk, closed journal, lock not had in time
@@ -19,9 +20,6 @@ class LossReason(str, enum.Enum):
     LATE = "late"  # came after its run had ended
     DAMAGED = "damaged"  # it came so that it contradicts itself: kept as it is, `what` names how
     INTERNAL = "internal"  # a defect of ours, guarded
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 import hashlib
 from typing import Final, NamedTuple
+
+from otel_agent_replay.model.word import Word
 
 _sha256 = hashlib.sha256
 _new_tuple = tuple.__new__
@@ -18,16 +19,13 @@ def digest_of(data: bytes) -> bytes:
 EMPTY_DIGEST = digest_of(b"")
 
 
-class MediaType(str, enum.Enum):
+class MediaType(Word):
     """What a payload's bytes are. Written as is into the lake."""
 
     JSON = "application/json"
     EVENT_STREAM = "text/event-stream"
     BYTES = "application/octet-stream"
     VALUE = "application/vnd.agent-replay.value+json"  # payload.codec's typed JSON
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 STREAM_TYPES: Final = (

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from otel_agent_replay.model.word import Word
 
-class RunStatus(str, enum.Enum):
+
+class RunStatus(Word):
     """How a run ended."""
 
     OK = "ok"
@@ -15,9 +16,6 @@ class RunStatus(str, enum.Enum):
     PENDING = "pending"  # it never ended: the process died
     DEPARTED = "departed"  # a replay that left its tape
     ABORTED = "aborted"  # it made as many steps as it may
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,13 +17,14 @@ from otel_agent_replay.errors import (
     ReplayInterrupt,
     RunBusy,
 )
+from otel_agent_replay.model import Word
 from otel_agent_replay.replay.entering import Entrance
 from otel_agent_replay.replay.report_file import fields_in, write_whole
 from otel_agent_replay.replay.tape import Tape
 from otel_agent_replay.replay.told_steps import ToldStep
 
 
-class ContinuedStatus(str, enum.Enum):
+class ContinuedStatus(Word):
     """How a run that goes on stands."""
 
     FINISHED = "finished"  # the agent's code ran to its end
@@ -33,9 +33,6 @@ class ContinuedStatus(str, enum.Enum):
     STOPPED = "stopped"  # a rule stopped it: a refused call, a fence, a step limit
     WAITING = "waiting"  # a person must answer or decide, or another worker holds it: try again later
     NOT_BEGUN = "not_begun"  # it could not go on: other code, not recorded, damaged, or the process died
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 _EXIT_CODES = {

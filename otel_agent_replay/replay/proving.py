@@ -5,12 +5,11 @@ Owns the verdicts and what leads to each. Pure: who starts a replay is handed in
 
 from __future__ import annotations
 
-import enum
 import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from otel_agent_replay.model import LossReason, RecordedRun, Run, RunStatus
+from otel_agent_replay.model import LossReason, RecordedRun, Run, RunStatus, Word
 from otel_agent_replay.replay.verdict import Departure, ReplayVerdict, VerdictStatus, losses_told
 
 _DOUBTFUL = frozenset(LossReason) - {LossReason.REDACTED, LossReason.UNPARSABLE}
@@ -20,16 +19,13 @@ _DOUBTFUL = frozenset(LossReason) - {LossReason.REDACTED, LossReason.UNPARSABLE}
 _RACE = "which thread goes first decides, and that is not on the tape"
 
 
-class Replayability(str, enum.Enum):
+class Replayability(Word):
     """What the replays of one run came to."""
 
     PROVEN = "proven"  # the same in every replay
     RECORDED_SEED = "only with the recorded hash seed"  # the order of sets decides
     DEPARTS = "departs"
     CANNOT_JUDGE = "cannot judge"
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

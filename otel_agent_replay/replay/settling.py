@@ -7,12 +7,11 @@ called that. Pure: who starts a replay is handed in.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.model import Run
+from otel_agent_replay.model import Run, Word
 from otel_agent_replay.replay.matching import Volatile
 from otel_agent_replay.replay.proving import Chance, chances
 from otel_agent_replay.replay.verdict import Departure, ReplayVerdict, VerdictStatus
@@ -20,15 +19,12 @@ from otel_agent_replay.replay.verdict import Departure, ReplayVerdict, VerdictSt
 MOST_REPLAYS = 16
 
 
-class Origin(str, enum.Enum):
+class Origin(Word):
     """Where a value comes from that no tape gives back."""
 
     NOT_ON_TAPE = "not on the tape"  # a file, a C library, a clock behind a hook
     HASH_SEED = "the order of a set"  # another PYTHONHASHSEED is enough
     THREADS = "the order of threads"  # other scheduling is enough
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from otel_agent_replay.boundary.crossing import Crossing
-from otel_agent_replay.model import AnswerSource
+from otel_agent_replay.model import AnswerSource, Word
 from otel_agent_replay.replay.tape import Entry, Tape
 
 
-class How(str, enum.Enum):
+class How(Word):
     """How a step came about."""
 
     SKIPPED = "skipped"  # before the checkpoint that was entered: shared with the recording, not executed
@@ -21,9 +20,6 @@ class How(str, enum.Enum):
     LIVE = "live"  # called
     REHEARSED = "rehearsed"  # its declared dry run was called in its place
     NOT_ASKED = "not_asked"  # on the part of the recording that is shared, and not asked for
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 _OF_SOURCES = {

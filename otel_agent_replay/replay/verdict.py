@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -10,18 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.errors import Candidate, DamagedRecording, FenceViolation, ReplayDeparture
+from otel_agent_replay.model import Word
 from otel_agent_replay.replay.report_file import read_whole, write_whole
 
 
-class VerdictStatus(str, enum.Enum):
+class VerdictStatus(Word):
     """What a replay showed."""
 
     SAME = "same"  # every recorded step was asked for, in the same words, and the outcome was the same
     DEPARTED = "departed"  # the code left its tape
     CANNOT_JUDGE = "cannot_judge"  # not recorded, damaged, lossy at that place, or never ended
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 _EXIT_CODES = {VerdictStatus.SAME: 0, VerdictStatus.DEPARTED: 1, VerdictStatus.CANNOT_JUDGE: 125}

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from otel_agent_replay.compare.judged import NamedJudge
 from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.model import Word
 from otel_agent_replay.protocols.request_edits import RequestEdits
 from otel_agent_replay.replay.limits import Limits
 from otel_agent_replay.replay.rerun.plan import Candidate
 from otel_agent_replay.trials.recorded import RecordedRuns
 
 
-class Mode(str, enum.Enum):
+class Mode(Word):
     """How a gate decides its cases."""
 
     AUTO = "auto"  # exact; what departs goes on live from there, where that is allowed
@@ -22,9 +22,6 @@ class Mode(str, enum.Enum):
     RERUN = "rerun"
     COMPONENT = "component"
     RECORDED = "recorded"  # runs that are there already are held against the cases
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -10,21 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.errors import DamagedRecording
+from otel_agent_replay.model import Word
 from otel_agent_replay.replay.component.invariants import Broken
 
 SCHEMA, SCHEMA_VERSION = "agent-replay/component", 1
 _EXIT_CODES = {"holds": 0, "broken": 1, "cannot_judge": 125}
 
 
-class ComponentStatus(str, enum.Enum):
+class ComponentStatus(Word):
     """Whether a case holds."""
 
     HOLDS = "holds"
     BROKEN = "broken"
     CANNOT_JUDGE = "cannot_judge"  # it could not be run as it says
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)

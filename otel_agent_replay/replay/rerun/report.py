@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -15,6 +14,7 @@ from otel_agent_replay.errors import (
     FenceViolation,
     ReplayInterrupt,
 )
+from otel_agent_replay.model import Word
 from otel_agent_replay.replay.report_file import fields_in, write_whole
 from otel_agent_replay.replay.rerun.drift import Drift
 
@@ -24,7 +24,7 @@ KILLED = "limit"
 _LONGEST = 200  # characters of what was refused
 
 
-class RerunStatus(str, enum.Enum):
+class RerunStatus(Word):
     """How a re-run ended."""
 
     FINISHED = "finished"  # the agent's code ran to its end
@@ -32,9 +32,6 @@ class RerunStatus(str, enum.Enum):
     REFUSED = "refused"  # it wanted what nobody may answer: a write off the tape, a way out
     STOPPED = "stopped"  # a limit, or a user's turn that no longer fits
     NOT_BEGUN = "not_begun"  # it could not be begun, or its process died
-
-    def __str__(self) -> str:
-        return str(self.value)
 
 
 @dataclass(frozen=True, slots=True)
