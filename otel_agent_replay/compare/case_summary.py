@@ -143,7 +143,7 @@ def _refused(recorded: RecordedRun, attributes: Mapping[str, Any], node: Node | 
     result = None if node is None or node.outcome is None else node.outcome.result
     if result is None:
         return False
-    data = result.data if result.data is not None else recorded.payload(result.digest)
+    data = recorded.bytes_of(result)
     return data is not None and _SAID_REFUSAL.search(data) is not None
 
 

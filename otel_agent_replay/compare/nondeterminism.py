@@ -16,7 +16,7 @@ from typing import Any
 from otel_agent_replay.boundary.http_coding import CodingError, decoded_body
 from otel_agent_replay.compare.comparison import Comparison
 from otel_agent_replay.compare.tree import build_tree
-from otel_agent_replay.model import Kind, Node, Payload, RecordedRun, Word
+from otel_agent_replay.model import Kind, Node, RecordedRun, Word
 from otel_agent_replay.payload.difference import MISSING, Difference, differences
 
 _MOST_PLACES = 50  # listed of one request
@@ -105,7 +105,7 @@ def _request_differences(a: RecordedRun, one: Node, b: RecordedRun, other: Node)
         return
     if one.call.head is not None and other.call.head is not None and one.call.head.url != other.call.head.url:
         yield Difference("", one.call.head.url, other.call.head.url)
-    before, after = _bytes(a, one.call.request), _bytes(b, other.call.request)
+    before, after = a.bytes_of(one.call.request), b.bytes_of(other.call.request)
     if before is None or after is None or before == after:
         return
     try:
@@ -113,10 +113,6 @@ def _request_differences(a: RecordedRun, one: Node, b: RecordedRun, other: Node)
     except (ValueError, RecursionError):
         places = [Difference("", before.decode("utf-8", "replace"), after.decode("utf-8", "replace"))]
     yield from places
-
-
-def _bytes(run: RecordedRun, payload: Payload) -> bytes | None:
-    return payload.data if payload.data is not None else run.payload(payload.digest)
 
 
 class _Answers:
@@ -140,7 +136,7 @@ def _end(node: Node) -> int:
 
 def _answer(run: RecordedRun, node: Node) -> str:
     outcome = node.outcome
-    data = None if outcome is None or outcome.result is None else _bytes(run, outcome.result)
+    data = None if outcome is None or outcome.result is None else run.bytes_of(outcome.result)
     if data is None or outcome is None:
         return ""
     if outcome.head is not None:

@@ -55,7 +55,7 @@ def masks_asked(run: RecordedRun, node: Node) -> int:
     call = node.call
     if call is None:
         return 0
-    data = call.request.data if call.request.data is not None else run.payload(call.request.digest)
+    data = run.bytes_of(call.request)
     in_url = 0 if call.head is None else len(_IN_URL.findall(call.head.url))
     return in_url + (0 if data is None else len(_PLAIN_BYTES.findall(data)))
 

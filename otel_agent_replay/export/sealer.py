@@ -8,7 +8,6 @@ and loses nothing.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import logging
 import os
 import subprocess
@@ -29,6 +28,7 @@ from otel_agent_replay.export.seal_state import REMOVE, REST, RUNS, SealState, S
 from otel_agent_replay.export.segment_file import SUFFIX
 from otel_agent_replay.export.segments import Segment, SegmentData, journal_folder, list_segments
 from otel_agent_replay.export.unsealed import load_run
+from otel_agent_replay.lake.maintenance import try_lock
 from otel_agent_replay.model import RecordedRun
 
 _log = logging.getLogger("otel_agent_replay")
@@ -132,18 +132,10 @@ def seal_lock(lake: Path, wait_s: float) -> Iterator[bool]:
 
 
 def _locked(fd: int, deadline: float) -> bool:
-    while not _try_lock(fd):
+    while not try_lock(fd):
         if time.monotonic() >= deadline:
             return False
         time.sleep(0.02)
-    return True
-
-
-def _try_lock(fd: int) -> bool:
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
     return True
 
 

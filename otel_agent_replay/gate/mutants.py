@@ -150,7 +150,7 @@ class _Whole:
         )
 
     def _json(self, payload: Payload) -> Any:
-        data = payload.data if payload.data is not None else self._recorded.payload(payload.digest)
+        data = self._recorded.bytes_of(payload)
         try:
             return None if not data else json.loads(data)
         except ValueError:

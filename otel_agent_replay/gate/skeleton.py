@@ -125,7 +125,7 @@ def _expect(facts: RunFacts) -> dict[str, Any]:
     order = _order(facts)
     if len(order) > 1:
         expect["order"] = order
-    expect["only"] = _distinct([named(made) for made in facts.effects])
+    expect["only"] = distinct([named(made) for made in facts.effects])
     if facts.checkpoints and facts.ended:
         expect["final_state"] = facts.checkpoints[-1].name
     budget = _budget(facts)
@@ -199,5 +199,6 @@ def _budget(facts: RunFacts) -> dict[str, Any]:
     return budget
 
 
-def _distinct(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def distinct(items: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return each of the items once."""
     return list({canonical_json(item): item for item in items}.values())

@@ -20,7 +20,7 @@ from otel_agent_replay.gate.facts import MISSING, Made, RunFacts
 from otel_agent_replay.gate.invariants import check
 from otel_agent_replay.gate.pattern import at_path
 from otel_agent_replay.gate.result import Evidence, State
-from otel_agent_replay.gate.skeleton import leaves, merged_sections, named
+from otel_agent_replay.gate.skeleton import distinct, leaves, merged_sections, named
 from otel_agent_replay.model import RecordedRun
 from otel_agent_replay.payload.canonical import canonical_json
 
@@ -97,7 +97,7 @@ def _calls_of_bad(bad: RunFacts, good: Sequence[RunFacts]) -> Iterator[dict[str,
 
 
 def _only(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
-    yield {"expect": {"only": _distinct(named(made) for facts in good for made in facts.effects)}}
+    yield {"expect": {"only": distinct(named(made) for facts in good for made in facts.effects)}}
 
 
 def _orders(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
@@ -171,7 +171,3 @@ def _ceilings(good: Sequence[RunFacts]) -> Iterator[dict[str, Any]]:
 
 def _told(facts: RunFacts) -> list[Made]:
     return [made for made in facts.calls if made.kind in _TOLD]
-
-
-def _distinct(items: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
-    return list({canonical_json(item): item for item in items}.values())

@@ -149,7 +149,7 @@ class _Replacing:
         self, payload: Payload, headers: Sequence[tuple[str, str]], sizes: Sequence[int]
     ) -> tuple[Payload, Sequence[int]]:
         """Return the payload replaced, and the sizes of its pieces."""
-        data = payload.data if payload.data is not None else self._recorded.payload(payload.digest)
+        data = self._recorded.bytes_of(payload)
         if data is None:
             return payload, sizes
         cut = _cut(data, sizes) if sizes and sum(sizes) == len(data) else [data]

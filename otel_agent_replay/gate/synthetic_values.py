@@ -132,7 +132,7 @@ def _answered(node: Node, recorded: RecordedRun) -> Iterator[Said]:
     yield from (Said(name, value) for name, value in headers)
     if outcome.result is not None:
         yield from _said(outcome.result, headers, recorded)
-        data = outcome.result.data if outcome.result.data is not None else recorded.payload(outcome.result.digest)
+        data = recorded.bytes_of(outcome.result)
         yield from (Said("", text) for text in folded_texts(node, data))
 
 
@@ -154,7 +154,7 @@ def folded_texts(node: Node, data: bytes | None) -> list[str]:
 
 
 def _said(payload: Payload, headers: _Headers, recorded: RecordedRun) -> Iterator[Said]:
-    data = payload.data if payload.data is not None else recorded.payload(payload.digest)
+    data = recorded.bytes_of(payload)
     if data is None:
         return
     try:

@@ -26,6 +26,7 @@ from otel_agent_replay.model import (
     SpanEvent,
     SpanLink,
 )
+from otel_agent_replay.protocols.json_text import as_list, as_object
 
 _MARKS: Final = (b'"operationName"', b'"traceID"')
 _KINDS: Final = {"internal": 1, "server": 2, "client": 3, "producer": 4, "consumer": 5}
@@ -52,26 +53,18 @@ def _read(file: OpenedFile) -> Iterator[Span | Anomaly]:
     if isinstance(document, dict):
         traces = document.get("data") if isinstance(document.get("data"), list) else [document]
     elif isinstance(document, list):
-        traces = document if any("spans" in _object(item) for item in document) else [{"spans": document}]
+        traces = document if any("spans" in as_object(item) for item in document) else [{"spans": document}]
     else:
         raise DamagedRecording(f"{file.path} is no whole JSON: Jaeger's traces come as one document")
     for trace in traces or ():
-        processes = _object(_object(trace).get("processes"))
-        spans = _object(trace).get("spans")
+        processes = as_object(as_object(trace).get("processes"))
+        spans = as_object(trace).get("spans")
         for span in spans if isinstance(spans, list) else [trace]:
             yield _checked(span, processes)
 
 
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def _checked(span: Any, processes: Mapping[str, Any]) -> Span | Anomaly:
-    item = _object(span)
+    item = as_object(span)
     trace_id, span_id = trace_id_of(item.get("traceID")), span_id_of(item.get("spanID"))
     if not trace_id or not span_id:
         return Anomaly(AnomalyCode.INVALID_ID, "a span without ids was left out", trace_id, span_id)
@@ -79,7 +72,7 @@ def _checked(span: Any, processes: Mapping[str, Any]) -> Span | Anomaly:
     if any(isinstance(value, str) and not value.lstrip("-").isdigit() for value in (start, duration)):
         detail = f"its start {start!r} or duration {duration!r} is no number: it was left out"
         return Anomaly(AnomalyCode.UNREADABLE, detail, trace_id, span_id)
-    return _span(item, _object(item.get("process")) or _object(processes.get(str(item.get("processID")))), trace_id)
+    return _span(item, as_object(item.get("process")) or as_object(processes.get(str(item.get("processID")))), trace_id)
 
 
 def _span(item: Mapping[str, Any], process: Mapping[str, Any], trace_id: bytes) -> Span:
@@ -88,7 +81,7 @@ def _span(item: Mapping[str, Any], process: Mapping[str, Any], trace_id: bytes) 
     parent, links = _references(item, trace_id)
     failed = str(tags.pop("error", "")).lower() == "true"
     status = _STATUSES.get(str(tags.pop("otel.status_code", "")).upper(), 2 if failed else 0)
-    warnings = tuple(str(warning) for warning in _list(item.get("warnings")))
+    warnings = tuple(str(warning) for warning in as_list(item.get("warnings")))
     scope = InstrumentationScope(
         str(tags.pop("otel.scope.name", tags.pop("otel.library.name", ""))),
         str(tags.pop("otel.scope.version", tags.pop("otel.library.version", ""))),
@@ -105,7 +98,7 @@ def _span(item: Mapping[str, Any], process: Mapping[str, Any], trace_id: bytes) 
         status_message=str(tags.pop("otel.status_description", "")),
         trace_state=str(tags.pop("w3c.tracestate", "")),
         attributes={**tags, **({"jaeger.warnings": warnings} if warnings else {})},
-        events=tuple(map(_event, _list(item.get("logs")))),
+        events=tuple(map(_event, as_list(item.get("logs")))),
         links=links,
         flags=whole_number(item.get("flags")),
         resource=_resource(process),
@@ -117,7 +110,7 @@ def _references(item: Mapping[str, Any], trace_id: bytes) -> tuple[bytes, tuple[
     """The parent (the first child-of of the same trace, or what older versions name) and the rest, as links."""
     parent = span_id_of(item.get("parentSpanID"))
     links = []
-    for reference in map(_object, _list(item.get("references"))):
+    for reference in map(as_object, as_list(item.get("references"))):
         other, span_id = trace_id_of(reference.get("traceID")), span_id_of(reference.get("spanID"))
         if not parent and reference.get("refType") == "CHILD_OF" and other == trace_id:
             parent = span_id
@@ -128,10 +121,10 @@ def _references(item: Mapping[str, Any], trace_id: bytes) -> tuple[bytes, tuple[
 
 
 def _event(log: Any) -> SpanEvent:
-    fields = _tags(_object(log).get("fields"))
+    fields = _tags(as_object(log).get("fields"))
     named = next((key for key in _NAME_KEYS if isinstance(fields.get(key), str)), None)
     name = "" if named is None else str(fields.pop(named))
-    return SpanEvent(max(0, whole_number(_object(log).get("timestamp"))) * _MICROSECOND, name, fields)
+    return SpanEvent(max(0, whole_number(as_object(log).get("timestamp"))) * _MICROSECOND, name, fields)
 
 
 def _resource(process: Mapping[str, Any]) -> Resource:
@@ -141,7 +134,7 @@ def _resource(process: Mapping[str, Any]) -> Resource:
 
 
 def _tags(found: Any) -> dict[str, AttributeValue]:
-    return {str(tag.get("key")): _value(tag) for tag in map(_object, _list(found)) if "key" in tag}
+    return {str(tag.get("key")): _value(tag) for tag in map(as_object, as_list(found)) if "key" in tag}
 
 
 def _value(tag: Mapping[str, Any]) -> AttributeValue:

@@ -22,6 +22,7 @@ from otel_agent_replay.model import (
     Resource,
     Span,
 )
+from otel_agent_replay.protocols.json_text import as_list, as_object
 
 _MARKS: Final = (b'"observations"', b'"parentObservationId"')
 _PREFIX: Final = "langfuse.observation."
@@ -65,18 +66,18 @@ def _read(file: OpenedFile, labels: list[TraceLabel], notes: list[str]) -> Itera
         if isinstance(document, Anomaly):
             yield document
             continue
-        trace = _object(document.get("trace")) or document
+        trace = as_object(document.get("trace")) or document
         observations = document.get("observations", trace.get("observations"))
         if not isinstance(observations, list):
             observations = [document]  # one observation by itself
             trace = {}
-        for score in _list(document.get("scores") or trace.get("scores")):
+        for score in as_list(document.get("scores") or trace.get("scores")):
             label = _label(score, trace)
             if isinstance(label, Anomaly):
                 yield label
             else:
                 labels.append(label)
-        corrections = _list(trace.get("corrections"))
+        corrections = as_list(trace.get("corrections"))
         if corrections:
             notes.append(f"{len(corrections)} corrections of trace {trace.get('id')} are no spans and were left out")
         for observation in observations:
@@ -102,14 +103,6 @@ def _documents(file: OpenedFile) -> Iterator[dict[str, Any] | Anomaly]:
 
 def _unreadable(file: OpenedFile, what: str) -> Anomaly:
     return Anomaly(AnomalyCode.UNREADABLE, f"{file.path}: {what}")
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _label(score: Any, trace: Mapping[str, Any]) -> TraceLabel | Anomaly:
@@ -157,7 +150,7 @@ def _checked(observation: Any, trace: Mapping[str, Any]) -> Span | Anomaly:
 
 def _span(observation: Mapping[str, Any], trace: Mapping[str, Any], trace_id: bytes, span_id: bytes) -> Span:
     metadata = _metadata(observation.get("metadata"))
-    scope = _object(metadata.get("scope"))
+    scope = as_object(metadata.get("scope"))
     start_ns = time_ns_of(observation.get("startTime"))
     failed = observation.get("level") == "ERROR"
     is_event = observation.get("type") == "EVENT"
@@ -184,7 +177,7 @@ def _metadata(found: Any) -> dict[str, Any]:
             found = json.loads(found)
         except (ValueError, RecursionError):
             return {"text": found}
-    return _object(found)
+    return as_object(found)
 
 
 def _attributes(

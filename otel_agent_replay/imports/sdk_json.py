@@ -19,6 +19,7 @@ from otel_agent_replay.imports.foreign_values import (
 )
 from otel_agent_replay.imports.opened_file import OpenedFile
 from otel_agent_replay.model import Anomaly, AnomalyCode, InstrumentationScope, Resource, Span, SpanEvent, SpanLink
+from otel_agent_replay.protocols.json_text import as_object
 
 _MARKS: Final = (b'"spanContext"', b'"trace_id"')
 _KINDS: Final = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
@@ -45,7 +46,7 @@ def _read(file: OpenedFile) -> Iterator[Span | Anomaly]:
         if isinstance(item, Anomaly):
             yield item
             continue
-        context = _object(item.get("spanContext")) or _object(item.get("context"))
+        context = as_object(item.get("spanContext")) or as_object(item.get("context"))
         trace_id = trace_id_of(context.get("traceId", context.get("trace_id")))
         span_id = span_id_of(context.get("spanId", context.get("span_id")))
         if trace_id and span_id:
@@ -82,14 +83,10 @@ def _one_behind_the_other(file: OpenedFile) -> Iterator[Any]:
         yield value
 
 
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _span(item: Mapping[str, Any], trace_id: bytes, span_id: bytes) -> Span:
-    status = _object(item.get("status"))
-    scope = _object(item.get("instrumentationScope")) or _object(item.get("instrumentationLibrary"))
-    parent = _object(item.get("parentSpanContext")).get("spanId") or item.get("parentSpanId") or item.get("parent_id")
+    status = as_object(item.get("status"))
+    scope = as_object(item.get("instrumentationScope")) or as_object(item.get("instrumentationLibrary"))
+    parent = as_object(item.get("parentSpanContext")).get("spanId") or item.get("parentSpanId") or item.get("parent_id")
     return Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -103,7 +100,7 @@ def _span(item: Mapping[str, Any], trace_id: bytes, span_id: bytes) -> Span:
         attributes=attributes_of(item.get("attributes")),
         events=tuple(_event(event) for event in item.get("events") or () if isinstance(event, dict)),
         links=tuple(_link(link) for link in item.get("links") or () if isinstance(link, dict)),
-        resource=Resource(attributes_of(_object(item.get("resource")).get("attributes"))),
+        resource=Resource(attributes_of(as_object(item.get("resource")).get("attributes"))),
         scope=InstrumentationScope(str(scope.get("name") or ""), str(scope.get("version") or "")),
     )
 
@@ -134,7 +131,7 @@ def _event(event: Mapping[str, Any]) -> SpanEvent:
 
 
 def _link(link: Mapping[str, Any]) -> SpanLink:
-    context = _object(link.get("context"))
+    context = as_object(link.get("context"))
     return SpanLink(
         trace_id_of(context.get("traceId", context.get("trace_id"))),
         span_id_of(context.get("spanId", context.get("span_id"))),

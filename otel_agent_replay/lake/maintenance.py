@@ -30,7 +30,7 @@ def maintenance_lock(lake: Path, wait_s: float = 0.0) -> Iterator[None]:
         raise MaintenanceError(f"{lake} cannot be written ({error}): nothing was changed") from error
     try:
         deadline = time.monotonic() + wait_s
-        while not _try_lock(descriptor):
+        while not try_lock(descriptor):
             if time.monotonic() >= deadline:
                 raise MaintenanceError(
                     f"another process compacts, completes, upgrades, repairs or deletes from {lake}: nothing was "
@@ -42,7 +42,8 @@ def maintenance_lock(lake: Path, wait_s: float = 0.0) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _try_lock(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file for this process alone; False while another one has it."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -29,7 +29,7 @@ from otel_agent_replay.lake.schema import PAYLOADS as PAYLOADS_SCHEMA
 from otel_agent_replay.lake.schema import SPANS as SPANS_SCHEMA
 from otel_agent_replay.lake.schema import file_metadata
 from otel_agent_replay.lake.span_table import SpanRow, store_spans
-from otel_agent_replay.model import AttributeValue, Kind, Loss, Node, Payload, RecordedRun, Span, run_started_ms
+from otel_agent_replay.model import AttributeValue, Kind, Loss, Node, RecordedRun, Span, run_started_ms
 
 ROW_GROUP_ROWS = 4096
 ROOT_GROUP_ROWS = 1024
@@ -189,11 +189,11 @@ def _bodies(recorded: RecordedRun) -> Iterator[Body]:
         if node is None:
             continue
         if node.call is not None and node.kind is not Kind.CHECKPOINT:
-            data = _data(node.call.request, recorded)
+            data = recorded.bytes_of(node.call.request)
             if data is not None:
                 yield Body(node.call.request.digest, data, _protocol(node, span.span.attributes))
         if node.outcome is not None and node.outcome.result is not None:
-            data = _data(node.outcome.result, recorded)
+            data = recorded.bytes_of(node.outcome.result)
             if data is not None:
                 yield Body(node.outcome.result.digest, data)
 
@@ -201,13 +201,9 @@ def _bodies(recorded: RecordedRun) -> Iterator[Body]:
 def _states(recorded: RecordedRun) -> Iterator[Body]:
     for node in recorded.nodes:
         if node.kind is Kind.CHECKPOINT and node.call is not None:
-            data = _data(node.call.request, recorded)
+            data = recorded.bytes_of(node.call.request)
             if data is not None:
                 yield Body(node.call.request.digest, data)
-
-
-def _data(payload: Payload, recorded: RecordedRun) -> bytes | None:
-    return payload.data if payload.data is not None else recorded.payload(payload.digest)
 
 
 def _protocol(node: Node, attributes: Mapping[str, AttributeValue]) -> str:

@@ -13,6 +13,7 @@ from otel_agent_replay.model.exchange import Call, Outcome
 from otel_agent_replay.model.kinds import AnswerSource, Fidelity, Kind, SideEffect
 from otel_agent_replay.model.loss import Loss
 from otel_agent_replay.model.making import maker_of
+from otel_agent_replay.model.payload import Payload
 from otel_agent_replay.model.run import Attempt, Run
 from otel_agent_replay.model.span import Span
 
@@ -138,3 +139,7 @@ class RecordedRun:
     def nodes(self) -> list[Node]:
         """The replay sides, in order."""
         return [recorded.node for recorded in self.spans if recorded.node is not None]
+
+    def bytes_of(self, payload: Payload) -> bytes | None:
+        """Return the bytes of a payload of a node, its own or those behind its digest; None where there are none."""
+        return self.payload(payload.digest) if payload.data is None else payload.data

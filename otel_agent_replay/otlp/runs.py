@@ -91,7 +91,7 @@ def _node_to_wire(node: Node, recorded: RecordedRun, message: run_span_pb2.NodeF
         convert.call_to_wire(call, message.exchange)
         message.call_attributes.extend(convert.attributes_to_wire(call.attributes))
         message.request_digest = call.request.digest
-        body = _data(call.request, recorded)
+        body = recorded.bytes_of(call.request)
         if body is not None:
             message.request_body = body
     if outcome is not None:
@@ -100,14 +100,10 @@ def _node_to_wire(node: Node, recorded: RecordedRun, message: run_span_pb2.NodeF
         message.outcome_attributes.extend(convert.attributes_to_wire(outcome.attributes))
         if outcome.result is not None:
             message.result_digest = outcome.result.digest
-            body = _data(outcome.result, recorded)
+            body = recorded.bytes_of(outcome.result)
             if body is not None:
                 message.result_body = body
     message.reads.extend(map(convert.read_to_wire, node.reads))
-
-
-def _data(payload: Payload, recorded: RecordedRun) -> bytes | None:
-    return payload.data if payload.data is not None else recorded.payload(payload.digest)
 
 
 def _run_to_wire(recorded: RecordedRun, message: run_span_pb2.RunFacts) -> None:

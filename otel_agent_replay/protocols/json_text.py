@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import json.scanner
 import re
-from typing import Any
+from typing import Any, NoReturn
 
 TOO_DEEP = '"(nested too deeply to be written)"'
 """What `compact` gives for a value that the standard parser could read but not write."""
@@ -50,6 +50,14 @@ def parse_object(text: str | bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def parsed_text(value: Any) -> Any:
+    """JSON in a text as the value that it is; other text, and other values, as they are."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
+        found = parse(value)
+        return value if found is None else found
+    return value
+
+
 def as_object(value: Any) -> dict[str, Any]:
     """`value` if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
@@ -58,6 +66,11 @@ def as_object(value: Any) -> dict[str, Any]:
 def as_objects(value: Any) -> list[dict[str, Any]]:
     """The objects in `value` if it is an array, else none."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def as_list(value: Any) -> list[Any]:
+    """`value` if it is an array, else an empty one."""
+    return value if isinstance(value, list) else []
 
 
 def as_text(value: Any) -> str | None:
@@ -91,13 +104,14 @@ def check_arguments(raw: str) -> tuple[bool, str | None]:
             (duplicates if key in seen else seen).add(key)
 
     try:
-        json.loads(raw, object_pairs_hook=pairs, parse_int=str, parse_float=str, parse_constant=_refuse)
+        json.loads(raw, object_pairs_hook=pairs, parse_int=str, parse_float=str, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return False, None
     return True, f"duplicate keys {sorted(duplicates)}" if duplicates else None
 
 
-def _refuse(constant: str) -> None:
+def refuse_constant(constant: str) -> NoReturn:
+    """Raise ValueError for `NaN` and its like, which Python's parser would take."""
     raise ValueError(f"{constant} is not JSON")
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 from otel_agent_replay.errors import ConfigurationError
 from otel_agent_replay.protocols.address import with_model
@@ -23,6 +23,7 @@ from otel_agent_replay.protocols.edit import (
 )
 from otel_agent_replay.protocols.edit_shapes import SHAPES, Shape, shape_of
 from otel_agent_replay.protocols.json_edit import parse_path, shown, with_value, without_member
+from otel_agent_replay.protocols.json_text import refuse_constant
 
 _NAMED = ("model", "prompt", "message", "last_user_message", "tools")
 _KEYS = ("model", "prompt", "messages", "last_user_message", "settings", "tools")
@@ -221,13 +222,9 @@ def _value(text: str, read: Callable[[str], str]) -> str:
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return text
-
-
-def _refuse(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is not JSON")
 
 
 def _setting(value: Any) -> Setting:

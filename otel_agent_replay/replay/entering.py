@@ -112,7 +112,7 @@ def _state(recorded: RecordedRun, node: Node) -> Any:
     call = node.call
     if call is None or not call.round_trips:
         raise CodecError("; ".join(("was not kept whole", *(call.notes if call is not None else ()))))
-    data = call.request.data if call.request.data is not None else recorded.payload(call.request.digest)
+    data = recorded.bytes_of(call.request)
     if data is None or call.request.media_type != MediaType.VALUE.value:
         raise CodecError("was not kept")
     if digest_of(data) != call.request.digest:

@@ -53,7 +53,7 @@ def input_differences(recorded: RecordedRun, given: Payload | None) -> list[str]
     known = _input_of(recorded)
     if known is None or given is None or known.digest == given.digest:
         return []
-    before = recorded.payload(known.digest) if known.data is None else known.data
+    before = recorded.bytes_of(known)
     if before is None or given.data is None:
         return ["the input is another one"]
     found = differences(json.loads(before), json.loads(given.data), limit=_MOST_SHOWN)

@@ -186,7 +186,7 @@ class RecordedSaves:
         return self._value(outcome.result, item)
 
     def _value(self, payload: Payload, item: RecordedSpan) -> Any:
-        data = payload.data if payload.data is not None else self._recorded.payload(payload.digest)
+        data = self._recorded.bytes_of(payload)
         if data is None or payload.media_type != MediaType.VALUE.value:
             raise MissingPayload(payload.digest, f"step {_step(item)}")
         return decode(data)

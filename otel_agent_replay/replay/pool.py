@@ -149,7 +149,7 @@ class Pool:
         key = write.run, write.call.digest
         values = self._values.get(key)
         if values is None:
-            data = request.data if request.data is not None else self._runs[write.run].payload(request.digest)
+            data = self._runs[write.run].bytes_of(request)
             values = self._values[key] = _arguments(write.call, data)
         return not asked or not values or not asked.isdisjoint(values)
 

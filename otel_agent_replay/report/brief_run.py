@@ -86,7 +86,7 @@ def _exchange(recorded: RecordedRun, node: Node) -> list[Quote]:
 
 
 def _shown(recorded: RecordedRun, payload: Payload) -> str:
-    data = payload.data if payload.data is not None else recorded.payload(payload.digest)
+    data = recorded.bytes_of(payload)
     if data is None:
         return f"(the content was not kept; sha256 {payload.digest.hex()})"
     try:

@@ -129,12 +129,12 @@ def _messages(recorded: RecordedRun, span: RecordedSpan) -> dict[str, Any] | Non
     protocol = PROTOCOLS.get(str(span.span.attributes.get(semconv.PROTOCOL, "")))
     if protocol is None or node is None or node.call is None:
         return None
-    request = _bytes(recorded, node.call.request)
+    request = recorded.bytes_of(node.call.request)
     given = None if request is None else protocol.request_messages(request)
     outcome = node.outcome
     answer = None
     if outcome is not None and outcome.result is not None:
-        body = _bytes(recorded, outcome.result)
+        body = recorded.bytes_of(outcome.result)
         headers, status = ((), 200) if outcome.head is None else (outcome.head.headers, outcome.head.status)
         if body is not None:
             with suppress(CodingError):  # what cannot be unpacked has no messages; its bytes stand beside
@@ -147,12 +147,8 @@ def _messages(recorded: RecordedRun, span: RecordedSpan) -> dict[str, Any] | Non
     }
 
 
-def _bytes(recorded: RecordedRun, payload: Payload) -> bytes | None:
-    return payload.data if payload.data is not None else recorded.payload(payload.digest)
-
-
 def _body(recorded: RecordedRun, payload: Payload) -> Any:
-    data = _bytes(recorded, payload)
+    data = recorded.bytes_of(payload)
     if data is None:
         return None
     if is_json(payload.media_type):

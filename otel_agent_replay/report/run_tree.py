@@ -183,7 +183,7 @@ def step_lines(recorded: RecordedRun, step: int) -> list[Text]:
 
 def _body(recorded: RecordedRun, payload: Payload) -> list[Text]:
     facts = line((f"  sha256 {payload.digest.hex()}, {payload.size:,} bytes, {payload.media_type}", QUIET))
-    data = payload.data if payload.data is not None else recorded.payload(payload.digest)
+    data = recorded.bytes_of(payload)
     if data is None:
         return [facts, line(("  the content was not kept, its digest only", BAD))]
     if not data:

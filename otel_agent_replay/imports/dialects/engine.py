@@ -17,7 +17,7 @@ from otel_agent_replay.imports.dialects.tables import DIALECTS
 from otel_agent_replay.model import AttributeValue, Fidelity, Kind, MediaType, SideEffect, Span
 from otel_agent_replay.payload import encode
 from otel_agent_replay.protocols import PROTOCOLS, cost_usd
-from otel_agent_replay.protocols.json_text import parse
+from otel_agent_replay.protocols.json_text import parsed_text
 
 _EFFECTS: Final = {
     Kind.MODEL: SideEffect.READ,
@@ -223,8 +223,8 @@ def _scope(
     came_out = next(_values(reading, spoken, "messages_out", "tool_result"), None)
     return replace(
         common,
-        request=None if went_in is None else encode(json_value(went_in)).data,
-        result=None if came_out is None else encode(json_value(came_out)).data,
+        request=None if went_in is None else encode(parsed_text(went_in)).data,
+        result=None if came_out is None else encode(parsed_text(came_out)).data,
         media_type=MediaType.VALUE.value,
         asked=kept,
     )
@@ -253,8 +253,8 @@ def _tool(
         common,
         name=name,
         fidelity=Fidelity.EXCHANGE if whole else Fidelity.TEXT,
-        request=None if arguments is None else encode(json_value(arguments)).data,
-        result=None if result is None else encode(json_value(result)).data,
+        request=None if arguments is None else encode(parsed_text(arguments)).data,
+        result=None if result is None else encode(parsed_text(result)).data,
         media_type=MediaType.VALUE.value,
         asked=kept,
     )
@@ -263,7 +263,7 @@ def _tool(
 def _tool_message(reading: Reading, spoken: Sequence[Dialect]) -> Mapping[str, Any] | None:
     """Return the message of a tool that a scope came to; None where it came to something else."""
     for value in _values(reading, spoken, "tool_message"):
-        message = json_value(value)
+        message = parsed_text(value)
         if isinstance(message, dict) and isinstance(message.get("kwargs"), dict):  # as LangChain serializes it
             message = {"type": str((message.get("id") or [""])[-1]), **message["kwargs"]}
         if isinstance(message, dict) and message.get("type") in _TOOL_MESSAGES and message.get("tool_call_id"):
@@ -275,7 +275,7 @@ def _with_message(facts: SpanFacts, message: Mapping[str, Any]) -> SpanFacts:
     """Return a tool with what its message tells: the call's id, the name, the result."""
     name = text_value(message.get("name")) or facts.name
     kept = {**facts.asked, semconv.TOOL_NAME: name, semconv.TOOL_CALL_ID: text_value(message["tool_call_id"])}
-    result = encode(json_value(message.get("content"))).data
+    result = encode(parsed_text(message.get("content"))).data
     return replace(facts, name=name, asked=kept, result=result)
 
 
@@ -284,11 +284,3 @@ def _values(reading: Reading, spoken: Sequence[Dialect], *names: str) -> Iterato
     for dialect in spoken:
         for name in names:
             yield from reading.every(getattr(dialect, name))
-
-
-def json_value(value: Any) -> Any:
-    """Return JSON in a text as the value it is; other text, and other values, as they are."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
-        found = parse(value)
-        return value if found is None else found
-    return value

@@ -13,7 +13,7 @@ from typing import Any, Final
 from otel_agent_replay.imports.dialects.message_parts import part_of, response_part, text_part, tool_call
 from otel_agent_replay.imports.dialects.tool_definitions import is_definition, tools_in
 from otel_agent_replay.protocols.folded import Message, Part
-from otel_agent_replay.protocols.json_text import as_object, as_objects, as_text, compact, parse
+from otel_agent_replay.protocols.json_text import as_object, as_objects, as_text, compact, parsed_text
 from otel_agent_replay.protocols.openai_responses_items import parts_of, role_of
 from otel_agent_replay.protocols.recognise import PROTOCOLS
 from otel_agent_replay.protocols.recognise_answer import recognise_object
@@ -54,12 +54,12 @@ class Conversation:
 
 def asked(value: Any) -> Conversation | None:
     """The messages that a model was given. Text, and a message that names no role, are the user's."""
-    return _conversation(_parsed(value), "user", 0)
+    return _conversation(parsed_text(value), "user", 0)
 
 
 def answered(value: Any) -> Conversation | None:
     """The messages of an answer, finish reasons with them where they lie there."""
-    value = _parsed(value)
+    value = parsed_text(value)
     if isinstance(value, dict):
         whole = _of_protocol(value)
         if whole is not None:
@@ -69,7 +69,7 @@ def answered(value: Any) -> Conversation | None:
 
 def system_parts(value: Any) -> list[Part]:
     """System instructions: a text, a message, or a list of parts."""
-    value = _parsed(value)
+    value = parsed_text(value)
     if isinstance(value, dict) and isinstance(value.get("parts"), list):
         value = value["parts"]
     if isinstance(value, dict) and "content" in value:
@@ -77,14 +77,6 @@ def system_parts(value: Any) -> list[Part]:
     if isinstance(value, str):
         return [text_part(value)] if value else []
     return [part_of(part) for part in value] if isinstance(value, list) else []
-
-
-def _parsed(value: Any) -> Any:
-    """JSON in a text as the value that it is."""
-    if isinstance(value, str) and value.lstrip()[:1] in ("{", "[", '"'):
-        found = parse(value)
-        return value if found is None else found
-    return value
 
 
 def _of_protocol(value: dict[str, Any]) -> list[Message] | None:
@@ -170,7 +162,7 @@ def _of_object(value: dict[str, Any], role: str, depth: int) -> Conversation | N
     if message is not None:
         return Conversation([message])
     for key in _ANSWERS if role == "assistant" else _CONVERSATIONS:
-        inner = _parsed(value.get(key))
+        inner = parsed_text(value.get(key))
         if not isinstance(inner, (str, list, dict)):
             continue
         found = _conversation(inner, role, depth + 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from otel_agent_replay.protocols.google_generate_request import either
 from otel_agent_replay.protocols.json_text import as_count, as_object, as_text
 from otel_agent_replay.protocols.translation.asked import AnswerShape, Lost, Settings
 
@@ -80,9 +81,9 @@ def _anthropic_choice(value: Any, lost: Lost) -> Found:
 
 
 def _google_choice(value: Any, lost: Lost) -> Found:
-    config = as_object(_either(as_object(value), "functionCallingConfig", "function_calling_config"))
+    config = as_object(either(as_object(value), "functionCallingConfig", "function_calling_config"))
     mode = str(config.get("mode") or "").lower()
-    names = _either(config, "allowedFunctionNames", "allowed_function_names")
+    names = either(config, "allowedFunctionNames", "allowed_function_names")
     if mode == "any" and isinstance(names, list) and len(names) == 1:
         return {"tool_choice": "one", "tool_name": str(names[0])}
     if names:
@@ -165,8 +166,8 @@ def _google_schema(value: Any, _lost: Lost) -> Found:
 
 def _google_thinking(value: Any, _lost: Lost) -> Found:
     given = as_object(value)
-    tokens = as_count(_either(given, "thinkingBudget", "thinking_budget"))
-    level = as_text(_either(given, "thinkingLevel", "thinking_level"))
+    tokens = as_count(either(given, "thinkingBudget", "thinking_budget"))
+    level = as_text(either(given, "thinkingLevel", "thinking_level"))
     if level:
         return {"effort": level.lower()}
     return {} if tokens is None or tokens < 0 else {"thinking_tokens": tokens}
@@ -262,11 +263,6 @@ def lower_types(schema: Any) -> Any:
         key: value.lower() if key == "type" and isinstance(value, str) else lower_types(value)
         for key, value in schema.items()
     }
-
-
-def _either(value: dict[str, Any], camel: str, snake: str) -> Any:
-    found = value.get(camel)
-    return value.get(snake) if found is None else found
 
 
 def _camel(name: str) -> str:

@@ -25,6 +25,7 @@ from otel_agent_replay.model import (
 )
 from otel_agent_replay.payload.masks import MASKED
 from otel_agent_replay.protocols import PROTOCOLS, Protocol, recognise
+from otel_agent_replay.protocols.json_text import as_count
 from otel_agent_replay.replay.ask.answer import Answer
 
 _ENOUGH = frozenset((Fidelity.WIRE, Fidelity.EXCHANGE))
@@ -134,8 +135,8 @@ def _asked(recorded: RecordedRun, item: RecordedSpan, node: Node, number: int) -
         answer,
         MASKED.search(body.decode("utf-8", "replace")) is not None,
         limit if isinstance(limit, int) else None,
-        _count(facts.get(semconv.USAGE_INPUT_TOKENS)),
-        _count(facts.get(semconv.USAGE_OUTPUT_TOKENS)),
+        as_count(facts.get(semconv.USAGE_INPUT_TOKENS)),
+        as_count(facts.get(semconv.USAGE_OUTPUT_TOKENS)),
         float(cost) if isinstance(cost, (int, float)) else None,
     )
 
@@ -164,7 +165,7 @@ def _answered(recorded: RecordedRun, item: RecordedSpan, outcome: Outcome | None
 
 def _data(recorded: RecordedRun, payload: Payload, side: str) -> bytes:
     try:
-        data = payload.data if payload.data is not None else recorded.payload(payload.digest)
+        data = recorded.bytes_of(payload)
     except RecordingError as error:
         raise _CannotAsk(f"its {side} cannot be read: {error}") from error
     if data is None:
@@ -180,7 +181,3 @@ def _protocol(item: RecordedSpan, node: Node, body: bytes) -> Protocol | None:
     if call is None or call.head is None:
         return None
     return recognise(call.head.method, call.head.url, call.head.headers, body)
-
-
-def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None

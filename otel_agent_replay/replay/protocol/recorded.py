@@ -39,10 +39,10 @@ def _exchange(recorded: RecordedRun, span: RecordedSpan, node: Node, source: str
         raise _Unreadable("it was not recorded at its HTTP transport, so there are no provider bytes")
     if outcome is None or outcome.result is None or outcome.head is None:
         raise _Unreadable("no answer came")
-    stored = outcome.result.data if outcome.result.data is not None else recorded.payload(outcome.result.digest)
+    stored = recorded.bytes_of(outcome.result)
     if stored is None:
         raise _Unreadable("its body was not kept, or is gone")
-    request = call.request.data if call.request.data is not None else recorded.payload(call.request.digest)
+    request = recorded.bytes_of(call.request)
     sizes = [chunk.size for chunk in outcome.chunks]
     whole = sum(sizes) == len(stored)
     try:

@@ -205,7 +205,7 @@ def _shown(recorded: RecordedRun, node: Node | None) -> str:
     if node is None:
         return "nothing more"
     request = None if node.call is None else node.call.request
-    data = None if request is None else request.data if request.data is not None else recorded.payload(request.digest)
+    data = None if request is None else recorded.bytes_of(request)
     text = "" if data is None else data.decode("utf-8", "replace")
     return f"{node.kind} {node.name} {text}".strip()[:_LONGEST_SHOWN]
 
