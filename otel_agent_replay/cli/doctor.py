@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from otel_agent_replay.cli.doctor_check import Check
 from otel_agent_replay.cli.lake_option import json_option
 from otel_agent_replay.cli.output import emit_json, table
 from otel_agent_replay.settings import Settings
@@ -27,16 +28,6 @@ Example:
 """
 _SECRET = frozenset({"hash_key", "otlp_headers"})
 _ABSENT = "not installed"
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One thing looked at. `ok` is None for a plain fact; `advice` says what to do where it is False."""
-
-    what: str
-    found: str
-    ok: bool | None = None
-    advice: str = ""
 
 
 @click.command(epilog=_EPILOG)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_agent_replay.cli.counting import Counting
-from otel_agent_replay.cli.doctor import Check
+from otel_agent_replay.cli.doctor_check import Check
 from otel_agent_replay.errors import DamagedRecording, MaintenanceError
 
 if TYPE_CHECKING:
