@@ -11,6 +11,7 @@ from otel_agent_replay.testing import ScriptedProvider
 from otel_agent_replay.testing.replies import echo
 from tests.support.agents import Script, assert_same, nodes_of
 
+pytest.importorskip("numpy")
 pytest.importorskip("openai")
 
 SOURCE = """
@@ -19,6 +20,7 @@ from datetime import datetime as moment
 from os import getenv
 from random import choice
 from uuid import uuid4
+import numpy
 import openai
 import otel_agent_replay as replay
 
@@ -35,6 +37,7 @@ async def daily():
         "time": [time.time(), time.time_ns(), time.perf_counter()],
         "ids": [str(uuid4()), str(uuid.uuid1()), secrets.token_hex(8), os.urandom(4).hex()],
         "draws": [random.random(), choice("abcdef"), random.Random().random(), random.gauss(0, 1)],
+        "numpy": [numpy.random.random(), numpy.random.default_rng().random()],
         "region": [os.environ["REGION"], getenv("REGION"), os.environ.get("NOT_SET", "not"), "REGION" in os.environ],
         "topics": list(TOPICS),
         "took a while": time.monotonic() - started >= 0.6,

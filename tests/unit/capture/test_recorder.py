@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import threading
 from types import SimpleNamespace
 
@@ -80,6 +81,21 @@ def test_a_run_has_a_begin_and_an_end_with_its_input_and_output(journal):
     assert journal.bytes_of(ended.output_digest) == b'"WHY?"'
     assert (ended.status, journal.versions()["agent"], journal.versions()["prompt"]) == ("ok", "7", "p2")
     assert journal.open_runs == set()
+
+
+def test_recording_draws_nothing_from_the_applications_generator(journal):
+    """Ids of runs, traces and spans are drawn elsewhere: what the application draws is what it would have drawn."""
+
+    @replay.agent
+    def desk():
+        with replay.step("look"):
+            lookup("o-1")
+        replay.checkpoint("half way", {"state": 1}, resumable=True)
+
+    state = random.getstate()
+    desk()
+    assert random.getstate() == state
+    assert len(journal.nodes()) == 3
 
 
 def test_what_an_agent_yields_is_taken_by_value(journal):
