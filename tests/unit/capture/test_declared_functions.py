@@ -142,6 +142,29 @@ def test_a_generators_items_and_return_value_are_recorded(journal):
     assert journal.result("counting") == {"yielded": [0, 1], "returned": "done"}
 
 
+def test_a_generators_items_are_taken_by_value(journal):
+    """What the consumer makes of an item afterwards is not in the recording."""
+
+    @replay.tool
+    def baskets():
+        yield ["apple"]
+
+    @replay.tool
+    async def baskets_async():
+        yield ["pear"]
+
+    @replay.agent(name="desk")
+    async def agent():
+        for basket in baskets():
+            basket.clear()
+        async for basket in baskets_async():
+            basket.clear()
+
+    asyncio.run(agent())
+    assert journal.result("baskets")["yielded"] == [["apple"]]
+    assert journal.result("baskets_async")["yielded"] == [["pear"]]
+
+
 def test_a_generator_left_early_is_recorded_as_far_as_it_was_taken(journal):
     """Closing it ends the crossing there and then, marked as closed early."""
 
