@@ -1,11 +1,15 @@
 # Everything sets itself up: a virtual environment in .venv from the pinned versions in .ci/constraints.txt.
 PYTHON ?= python3
 VENV := .venv
+# `make test PYTHON=python3.13`: a Python that is asked for by name gets an environment of its own.
+ifeq ($(origin PYTHON),command line)
+VENV := build/python-$(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+endif
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PROTO := $(wildcard proto/otel_agent_replay/wire/v1/*.proto)
 
-.PHONY: setup compiled demo test viewer soak fuzz interop test-model lint types proto proto-check bench lock clean
+.PHONY: setup compiled demo test smoke test-pythons viewer soak fuzz interop test-model lint types proto proto-check bench lock clean
 
 setup: $(STAMP)
 
@@ -25,6 +29,21 @@ compiled: setup
 test: compiled
 	$(BIN)/python -m pytest -n auto -m "not crowd and not interop and not model and not soak and not viewer"
 	$(BIN)/python -m pytest -m crowd $$(grep -rl --include='test_*.py' 'mark[.]crowd' tests)
+
+# What may differ from one Python to the next: hooks, values, replays, what they print. Quick enough for every Python.
+SMOKE := tests/unit/boundary tests/unit/capture tests/unit/payload tests/unit/replay \
+	tests/golden/test_demo_recording.py tests/golden/test_format_1.py \
+	tests/integration/test_attempts.py tests/integration/test_compare_command.py tests/integration/test_replay_in_child.py \
+	tests/integration/test_scenarios_another_day.py tests/integration/test_scenarios_departures.py \
+	tests/integration/test_thread_ends.py tests/packaging/test_import_weight.py tests/packaging/test_public_api.py \
+	tests/contract/test_transports.py tests/property/test_codec_laws.py
+
+smoke: compiled
+	$(BIN)/python -m pytest -n auto -m "not crowd and not soak" $(SMOKE)
+
+# Under every supported Python that is found here, each in `build/python-3.x`; installing takes longer than the tests.
+test-pythons:
+	$(PYTHON) .ci/pythons.py
 
 # Needs Debian's packages chromium and chromium-driver; without them each of its tests is skipped with that reason.
 viewer: compiled
