@@ -15,6 +15,7 @@ from otel_agent_replay.boundary import (
     clock,
     entropy,
     environment,
+    loop_timers,
     numpy_randomness,
     randomness,
     sleep,
@@ -24,7 +25,7 @@ from otel_agent_replay.boundary import (
 from otel_agent_replay.boundary.hooks import Hooks
 from otel_agent_replay.model import CoverageEntry
 
-_PARTS = (threads, waits, clock, sleep, randomness, entropy, numpy_randomness, environment)
+_PARTS = (threads, waits, loop_timers, clock, sleep, randomness, entropy, numpy_randomness, environment)
 _lock = threading.Lock()
 
 

@@ -9,12 +9,13 @@ the calling code was compiled from and is remembered by file name. This module d
 # ruff: noqa: PTH100, PTH117, PTH118, PTH120, PTH122
 from __future__ import annotations
 
+import contextlib
 import enum
 import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from types import FrameType
 
 DEFAULT_PACKAGES = (
@@ -112,6 +113,10 @@ _MOST_REMEMBERED = 20_000  # generated code makes up file names without end
 _getcwd = os.getcwd
 
 
+# Between the application and asyncio: `with` of a generator, and our own hook of `as_completed`.
+_AROUND_TIMERS = frozenset((contextlib.__file__, os.path.join(os.path.dirname(__file__), "threads.py")))
+
+
 def _folders(*names: str) -> tuple[str, ...]:
     found = {sysconfig.get_path(name) for name in names} - {None}
     both = {path for folder in found for path in (os.path.abspath(folder), os.path.realpath(folder))}
@@ -169,9 +174,19 @@ def application_place(frame: FrameType | None) -> str:
 
 def starts_for_application(frame: FrameType | None) -> bool:
     """Whether a task or thread started in `frame` is the application's, maybe by way of asyncio or an executor."""
+    return _acts_for_application(frame, ())
+
+
+def sets_timer_for_application(frame: FrameType | None) -> bool:
+    """Whether a timer set in `frame` is the application's, maybe by way of asyncio or of `with anyio.fail_after(1)`."""
+    return _acts_for_application(frame, _AROUND_TIMERS)
+
+
+def _acts_for_application(frame: FrameType | None, between: Container[str]) -> bool:
     while frame is not None:
-        verdict = _verdicts.get(frame.f_code.co_filename) or _judge_frame(frame)
-        passed_on = verdict is _PASSES or verdict is Verdict.CONCURRENCY
+        name = frame.f_code.co_filename
+        verdict = _verdicts.get(name) or _judge_frame(frame)
+        passed_on = verdict is _PASSES or verdict is Verdict.CONCURRENCY or name in between
         if not passed_on or frame.f_code.co_name == "_run_once":
             return verdict is Verdict.APPLICATION
         frame = frame.f_back

@@ -68,7 +68,7 @@ def uninstall() -> None:
 
 
 _NOT_COVERED = (
-    CoverageEntry("clock.event_loop", "not_captured", "loop.time() and timeouts run on the real clock, by design"),
+    CoverageEntry("clock.event_loop", "not_captured", "loop.time() is the real clock; a replay's skips what timed out"),
     CoverageEntry(
         "clock.c_libraries", "not_captured", "SQL now(), file times and other clocks read inside C: record the tool"
     ),

@@ -12,8 +12,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import Context
 from types import FrameType
-from typing import Final, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
 
 from otel_agent_replay.boundary import session as _session
 from otel_agent_replay.boundary.callers import is_application
@@ -45,8 +46,22 @@ class RecordedWait(Protocol):
     def settle(self) -> None:
         """Block until it is its turn to be given up. Raises the interrupt of a stopped replay."""
 
-    def patience(self, deadline_s: float, tick_s: float) -> Callable[[], bool]:
-        """Return what tells, each `tick_s` seconds, whether what came may still come. It raises as `settle` does."""
+    def patience(
+        self, deadline_s: float, tick_s: float, loop: asyncio.AbstractEventLoop | None = None
+    ) -> Callable[[], bool]:
+        """Return what tells, each `tick_s` seconds, whether what came may still come. It raises as `settle` does.
+
+        With `loop` it is asked by a timer of that loop, which otherwise goes on.
+        """
+
+    def timer(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+    ) -> asyncio.TimerHandle:
+        """Call `callback(*args)` in `loop` at the turn of a timer, and return what cancels that."""
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import FrameType
 from typing import Any
 
@@ -45,6 +46,8 @@ _submit = ThreadPoolExecutor.submit
 _create_task = asyncio.BaseEventLoop.create_task
 _put = queue.Queue.put
 _put_nowait = queue.Queue.put_nowait
+_SIMPLE: type = queue.SimpleQueue
+_simple_put: Callable[..., None] = vars(_SIMPLE)["put"]
 _shutdown: Callable[..., None] | None = getattr(queue.Queue, "shutdown", None)  # since Python 3.13
 _wrap_future = asyncio.futures.wrap_future
 _as_completed = asyncio.as_completed
@@ -70,6 +73,9 @@ def install() -> list[CoverageEntry]:
         hooks.replace(ThreadPoolExecutor, "submit", submit)
         hooks.replace(queue.Queue, "put", put)
         hooks.replace(queue.Queue, "put_nowait", put_nowait)
+        with suppress(RuntimeError):  # where types written in C cannot be hooked, `waits` says so
+            hooks.replace_in_type(_SIMPLE, "put", simple_put)
+            hooks.replace_in_type(_SIMPLE, "put_nowait", simple_put_nowait)
         if _shutdown is not None:
             hooks.replace(queue.Queue, "shutdown", _shut_down_in_order(_shutdown))
         hooks.replace(asyncio.BaseEventLoop, "create_task", create_task)
@@ -210,12 +216,34 @@ def _put_in_order(
 ) -> None:
     if into.maxsize > 0:  # a put may wait for ever: it has no place of its own
         return put_in_time(into, item, block, timeout, caller)
-    # Tasks of a loop put in the order of its turns.
-    ordered = _session.live_sessions and asyncio._get_running_loop() is None
-    here = _session.active() if ordered else None
-    if here is None or not is_application(caller):
+    here = _putting(caller) if _session.live_sessions else None
+    if here is None:
         return _put(into, item, block, timeout)
     return _in_order(here, lambda: _put(into, item, block, timeout))
+
+
+@looks_like(_simple_put)
+def simple_put(self: Any, item: Any, block: bool = True, timeout: float | None = None) -> None:
+    """Put the item on a `SimpleQueue`, in the run's order too."""
+    here = _putting(_getframe(1)) if _session.live_sessions else None
+    if here is None:
+        return _simple_put(self, item, block, timeout)
+    return _in_order(here, lambda: _simple_put(self, item, block, timeout))
+
+
+@looks_like(vars(_SIMPLE)["put_nowait"])
+def simple_put_nowait(self: Any, item: Any) -> None:
+    """The same."""
+    here = _putting(_getframe(1)) if _session.live_sessions else None
+    if here is None:
+        return _simple_put(self, item)
+    return _in_order(here, lambda: _simple_put(self, item))
+
+
+def _putting(caller: FrameType) -> tuple[Session, Place] | None:
+    """Return the session and place of a thread of the application's; tasks of a loop put in the order of its turns."""
+    here = None if asyncio._get_running_loop() is not None else _session.active()
+    return here if here is not None and is_application(caller) else None
 
 
 def _in_order(here: tuple[Session, Place], act: Callable[[], None]) -> None:
@@ -233,9 +261,8 @@ def _shut_down_in_order(real: Callable[..., None]) -> Callable[..., None]:
 
     @looks_like(real)
     def hook(self: queue.Queue[Any], immediate: bool = False) -> None:
-        ordered = _session.live_sessions and asyncio._get_running_loop() is None
-        here = _session.active() if ordered else None
-        if here is None or not is_application(_getframe(1)):
+        here = _putting(_getframe(1)) if _session.live_sessions else None
+        if here is None:
             return real(self, immediate)
         return _in_order(here, lambda: real(self, immediate))
 

@@ -161,9 +161,10 @@ SPANS = pa.schema(
             "reads",
             pa.list_(READ),
             "clock reads, draws, identifiers and environment reads made under this node; the end of a thread it "
-            "started is a clock read named `thread.end`, what it put on a queue one named `queue.put`; of a wait with a "
-            "deadline, `wait.` and what for, the value is 0 when that came, else when it was given up, in Unix "
-            "nanoseconds; after a `wait.futures`, `futures.done` names those done by their places",
+            "started is a clock read named `thread.end`, what it put on a queue one named `queue.put`; of a wait with "
+            "a deadline, `wait.` and what for, the value is 0 when that came, else when it was given up, in Unix "
+            "nanoseconds; after a `wait.futures`, `futures.done` names those done by their places; `wait.timer N` is "
+            "the Nth timer that its thread of control set in an event loop, 0: cancelled",
         ),
         _field(
             "entry_check", pa.binary(4), "first bytes of the SHA-256 of the node's manifest entry: names what altered"

@@ -34,6 +34,9 @@ WAIT = "wait."
 """How the names of clock reads begin that tell of a wait with a deadline: 0, what was waited for came; else when the
 waiter gave up, in Unix nanoseconds, which has its place among the run's ends too."""
 
+TIMER = WAIT + "timer "
+"""How they go on for a timer of an event loop; its number in its thread of control follows. 0: it was cancelled."""
+
 FUTURES_DONE = "futures.done"
 """Name of the clock read after a `wait.futures`: which of the futures were done, by their places, `0 2` say."""
 

@@ -2,15 +2,19 @@
 
 A call that was cancelled is held until somebody cancels it again, which is mostly a timer's doing: `wait_for`,
 `asyncio.timeout`, `asyncio.wait`. When everything stands still and only a timer of the run can make it go on, the next
-one is called early. Timers of others, and loops that do not show theirs (uvloop), are left to the clock; so are timers
-that look at the loop's own clock when they are called (anyio's), which is never faked.
+one is called early. That is for recordings that do not tell which timers went off (`recorded_waits`): what they tell is
+known. Timers of others, and loops that do not show theirs (uvloop), are left to the clock.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 from otel_agent_replay.boundary.crossing import current
+from otel_agent_replay.boundary.loop_timers import Patient
+
+_loop_time = asyncio.BaseEventLoop.time  # what timers go by, whatever the loop's clock shows to the run
 
 
 def call_next_timer(loop: asyncio.AbstractEventLoop, *, within_s: float) -> bool:
@@ -19,7 +23,7 @@ def call_next_timer(loop: asyncio.AbstractEventLoop, *, within_s: float) -> bool
     if not timers:
         return False
     timer = min(timers, key=asyncio.TimerHandle.when)
-    if timer.when() - loop.time() > within_s:
+    if timer.when() - _loop_time(cast("asyncio.BaseEventLoop", loop)) > within_s:
         return False
     callback, args, context = timer._callback, timer._args, timer._context
     timer.cancel()
@@ -28,5 +32,7 @@ def call_next_timer(loop: asyncio.AbstractEventLoop, *, within_s: float) -> bool
 
 
 def _is_of_a_run(timer: asyncio.TimerHandle) -> bool:
+    if isinstance(timer._callback, Patient):  # type: ignore[attr-defined]
+        return False  # it did not go off in the recording
     here = timer._context.get(current)  # type: ignore[attr-defined]
     return here is not None and not here[0].closed

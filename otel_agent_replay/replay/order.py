@@ -93,6 +93,11 @@ class CompletionOrder:
         """The steps whose recorded order was let go, of whatever run."""
         return [entry.step for entry in self._were_let_go]
 
+    @property
+    def turns_taken(self) -> int:
+        """How many turns were taken until now."""
+        return self._marks
+
     def not_imposed_on(self, tape: Tape) -> tuple[int, ...]:
         """Return the steps of one tape whose recorded order was let go."""
         if not self._were_let_go:
@@ -448,12 +453,13 @@ def _is_owner(owner: tuple[int, object]) -> bool:
     if owner[0] != _ident():
         return False
     loop = _running_loop()
-    return owner[1] is (None if loop is None else _current_task(loop))
+    return owner[1] is (None if loop is None else _current_task(loop) or loop)
 
 
 def _owner() -> tuple[int, object]:
+    """Return the running thread, and its task; the callbacks of a loop are one, None is for a thread without a loop."""
     loop = _running_loop()
-    return (_ident(), None if loop is None else _current_task(loop))
+    return (_ident(), None if loop is None else _current_task(loop) or loop)
 
 
 def _recorded_ns(turn: _At) -> int:

@@ -2,11 +2,15 @@
 
 A wait that came is really made, for its peer has to give what is waited for; its deadline does not count. When nothing
 has moved for as long as the deadline it is given up all the same, and the run says that its order was not imposed.
+Likewise a timer of an event loop that went off does so at its turn, and one that was cancelled has patience.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextvars import Context
+from typing import Any
 
 from otel_agent_replay.errors import ReplayInterrupt
 from otel_agent_replay.model import Read
@@ -42,16 +46,32 @@ class RecordedWait:
             self._order.ended(end)
         self._check()
 
-    def patience(self, deadline_s: float, tick_s: float) -> Callable[[], bool]:
+    def timer(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+    ) -> asyncio.TimerHandle:
+        """Call `callback(*args)` in `loop` at the turn, and return what cancels that."""
+        return _Due(loop, self._order, self._tape.thread_ends.get(self.read.sequence), callback, args, context)
+
+    def patience(
+        self, deadline_s: float, tick_s: float, loop: asyncio.AbstractEventLoop | None = None
+    ) -> Callable[[], bool]:
         """Return what tells, each `tick_s` seconds, whether it may still come. It raises as `settle` does."""
-        rest = Rest()
+        order = self._order
+        rest, marks = Rest(loop), order.turns_taken
         most = min(max(deadline_s, _SHORTEST_REST), _LONGEST_REST)
 
         def may_come() -> bool:
+            nonlocal rest, marks
             self._check()
+            if order.turns_taken != marks:
+                rest, marks = Rest(loop), order.turns_taken
             if rest.lasted(tick_s) <= most:
                 return True
-            self._order.gave_up(self._tape, ThreadEnd(self.read))
+            order.gave_up(self._tape, ThreadEnd(self.read))
             return False
 
         return may_come
@@ -60,3 +80,47 @@ class RecordedWait:
         interrupt = self._stopped()
         if interrupt is not None:
             raise interrupt
+
+
+class _Due(asyncio.TimerHandle):
+    """A timer that goes off at its turn, in no time."""
+
+    __slots__ = ("_end", "_order", "_waiting")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        order: CompletionOrder,
+        end: ThreadEnd | None,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        context: Context | None,
+    ) -> None:
+        super().__init__(loop.time(), callback, args, loop, context)
+        self._order = order
+        self._end = end
+        # In a context of its own: it is nobody's task but ours.
+        self._waiting = Context().run(loop.create_task, self._wait(loop))
+
+    async def _wait(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._end is not None:
+            await self._order.settle_async(self._end)
+        loop.call_soon(self._go_off)
+
+    def _go_off(self) -> None:
+        if not self.cancelled():
+            self._tell()
+            self._run()
+
+    def _tell(self) -> None:
+        if self._end is not None:
+            self._order.ended(self._end)
+            self._end = None
+
+    def cancel(self) -> None:
+        """Do not go off; who comes next in the order waits for this one no longer."""
+        if not self.cancelled():
+            self._tell()
+            if not self._waiting.get_loop().is_closed():
+                self._waiting.cancel()
+        super().cancel()

@@ -18,6 +18,7 @@ from otel_agent_replay.errors import DamagedRecording, MissingPayload
 from otel_agent_replay.model import (
     CLIENT_STRAND,
     EMPTY_DIGEST,
+    TIMER,
     Call,
     Kind,
     Node,
@@ -216,8 +217,12 @@ class Tape:
                 same.append(entry)
 
     def _keep_thread_ends(self, node: Node) -> None:
-        ends = (read for read in node.reads if read.has_turn and self._is_to_come(read))
+        ends = (read for read in node.reads if read.has_turn and self._is_to_come(read) and self._counts(read.name))
         self.thread_ends.update({read.sequence: ThreadEnd(read) for read in ends})
+
+    def _counts(self, name: str) -> bool:
+        """Whether a wait of that name can be found again: who enters in the middle counts timers from there."""
+        return self.past is None or not name.startswith(TIMER)
 
     def _is_to_come(self, read: Read) -> bool:
         return read.sequence < self._cut and (self.past is None or not self.past.has_read(read))
@@ -373,7 +378,7 @@ class Tape:
     def take_wait(self, place: Path, name: str, strand: str) -> Read | None:
         """The same for what became of a wait: another thread of control's is never given."""
         with self._lock:
-            reads = self._reads_at(place)
+            reads = self._reads_at(place) if self._counts(name) else None
             read = None if reads is None else reads.take_own(Kind.CLOCK, name, strand)
             self.reads_taken += read is not None
             return read

@@ -97,7 +97,7 @@ def test_a_thread_that_is_left_out_holds_nobody_up():
     assert time.perf_counter() - began < 5
 
 
-@pytest.mark.parametrize("kind", [queue.Queue, queue.LifoQueue])
+@pytest.mark.parametrize("kind", [queue.Queue, queue.LifoQueue, queue.SimpleQueue])
 @pytest.mark.parametrize("nowait", [False, True])
 def test_a_queue_is_fed_in_the_recorded_order(kind, nowait):
     """Which of two threads puts its result on a queue first is imposed too, whosever call ended first."""
