@@ -6,7 +6,6 @@ The replays below give the timers other deadlines than their recordings, so that
 from __future__ import annotations
 
 import asyncio
-import functools
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -206,26 +205,20 @@ def test_timers_and_calls_of_two_tasks_keep_their_order():
     """A timer that went off between the ends of two calls goes off between them again, whatever its deadline."""
 
     async def agent(seconds):
-        told, first, second = [], asyncio.Event(), asyncio.Event()
+        told, gone_off = [], asyncio.Event()
 
-        async def call(source, may_end, then):
-            await may_end.wait()
+        async def call(source, after):
+            if after is not None:
+                await after.wait()
             told.append(await search(source))
-            then()
 
-        def gone_off():
+        def go_off():
             told.append("timer")
-            second.set()
+            gone_off.set()
 
-        loop = asyncio.get_running_loop()
-        set_timer = functools.partial(loop.call_later, seconds, gone_off)
-        await asyncio.gather(
-            call("a", first, set_timer), call("b", second, lambda: None), call("c", first, first.set), _later(first)
-        )
+        asyncio.get_running_loop().call_later(seconds, go_off)
+        await asyncio.gather(call("a", None), call("b", gone_off))
         return await search(",".join(told))
-
-    async def _later(event):
-        event.set()
 
     expected, recording = record(lambda: agent(SOON))
     assert expected.endswith("timer,answer of b")
