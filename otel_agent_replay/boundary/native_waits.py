@@ -51,7 +51,16 @@ def _acquire_of(real: Callable[..., bool]) -> Callable[..., bool]:
     return acquire
 
 
-_acquires = [_acquire_of(vars(kind)["acquire"]) for kind in _LOCKS]
+_originals: dict[type, Any] = {kind: vars(kind)["acquire"] for kind in _LOCKS}
+
+
+def plain_acquire(lock: Any) -> Callable[..., bool]:
+    """Return the lock's own `acquire`, past the hook: for locks of ours that every step takes."""
+    own: Callable[..., bool] = _originals[type(lock)].__get__(lock)
+    return own
+
+
+_acquires = [_acquire_of(_originals[kind]) for kind in _LOCKS]
 
 
 @looks_like(_simple_get)

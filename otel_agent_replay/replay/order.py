@@ -22,6 +22,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
 
+from otel_agent_replay.boundary.native_waits import plain_acquire
 from otel_agent_replay.boundary.ticks import TURNS_COUNTED
 from otel_agent_replay.replay.early_timers import call_next_timer
 from otel_agent_replay.replay.loop_turns import RecordedTurns, ReplayedTurns
@@ -82,7 +83,7 @@ class CompletionOrder:
         self._recorded_turns: dict[int, RecordedTurns] = {}  # by the tape's place
         self._loop_turns = ReplayedTurns()
         self._lock = threading.Lock()
-        self._acquire, self._release = self._lock.acquire, self._lock.release  # a third of what `with` costs
+        self._acquire, self._release = plain_acquire(self._lock), self._lock.release  # a third of what `with` costs
         self._waiters: dict[int, list[tuple[Ending, Callable[[], None]]]] = {}
         self._held: set[Ending] = set()
         self._opened_up = False

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from otel_agent_replay import semconv
+from otel_agent_replay.boundary.native_waits import plain_acquire
 from otel_agent_replay.errors import DamagedRecording, MissingPayload
 from otel_agent_replay.model import (
     CLIENT_STRAND,
@@ -162,7 +163,7 @@ class Tape:
         self._nodes: list[Node] = []
         self._numbers: list[int] | None = None
         self._lock = threading.Lock()
-        self._acquire, self._release = self._lock.acquire, self._lock.release  # a third of what `with` costs
+        self._acquire, self._release = plain_acquire(self._lock), self._lock.release  # a third of what `with` costs
         self._exact: dict[tuple[Path, Kind, str], dict[bytes, Entry | deque[Entry]]] = {}  # by place, then by digest
         self._with_reads: dict[Path, Node] = {}
         self._reads: dict[Path, _Reads] = {}
