@@ -13,6 +13,7 @@ import inspect
 from types import ModuleType
 from typing import Any
 
+from otel_agent_replay.boundary.hooks import Hooks
 from otel_agent_replay.boundary.http_exchange import (
     Here,
     ResponseTap,
@@ -57,18 +58,21 @@ class _Library:
     def __init__(self, module: ModuleType) -> None:
         self.module: Any = module
         self.enabled = True
-        self.original: Any = module.ClientSession._request
-        self.wrapper: Any = _front(self, self.original)
+        self._hooks = Hooks()
         self.tee: Any = type("StreamReader", (Tee, module.StreamReader), {})
         self.played: Any = type("StreamReader", (Played, module.StreamReader), {})
         self.unpacker: Any = module.http_parser.DeflateBuffer
         self.empty: Any = module.streams.EMPTY_PAYLOAD
 
+    def patch(self) -> None:
+        """Put our function in front of the session's own."""
+        session = self.module.ClientSession
+        self._hooks.replace(session, "_request", _front(self, session._request))
+
     def unpatch(self) -> None:
         """Put the original back; where somebody wrapped us since, stay in place and do nothing."""
         self.enabled = False
-        if self.module.ClientSession.__dict__.get("_request") is self.wrapper:
-            self.module.ClientSession._request = self.original
+        self._hooks.undo()
 
     def error(self, request: Any, fault: TransportFault) -> BaseException:
         """Return the library's own error."""
@@ -297,7 +301,7 @@ def patch(module: ModuleType) -> CoverageEntry:
             return CoverageEntry("aiohttp", "not_captured", f"aiohttp {version} has no client middlewares (3.12 has)")
     elif "aiohttp" not in _patched:
         library = _patched["aiohttp"] = _Library(module)
-        library.module.ClientSession._request = library.wrapper
+        library.patch()
     return CoverageEntry("aiohttp", "captured", f"aiohttp {version}, each attempt; not its WebSockets")
 
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from types import ModuleType
 from typing import Any
 
+from otel_agent_replay.boundary.hooks import Hooks
 from otel_agent_replay.boundary.http_exchange import (
     ResponseTap,
     SentRequest,
@@ -170,7 +171,7 @@ class _Library:
     def __init__(self, module: ModuleType) -> None:
         self.module: Any = module
         self.enabled = True
-        self.patched: list[tuple[Any, str, Any, Any]] = []
+        self._hooks = Hooks()
         sync, both = self.module.SyncByteStream, self.module.AsyncByteStream
         self.tee: Any = type("TeeStream", (_TeeStream, sync), {})
         self.async_tee: Any = type("AsyncTeeStream", (_AsyncTeeStream, both), {})
@@ -191,17 +192,12 @@ class _Library:
         original = None if owner is None else owner.__dict__.get(method)
         if original is None:
             return
-        wrapper = front(self, original)
-        setattr(owner, method, wrapper)
-        self.patched.append((owner, method, original, wrapper))
+        self._hooks.replace(owner, method, front(self, original))
 
     def unpatch(self) -> None:
         """Put the originals back; where somebody wrapped us since, stay in place and do nothing."""
         self.enabled = False
-        for owner, method, original, wrapper in self.patched:
-            if owner.__dict__.get(method) is wrapper:
-                setattr(owner, method, original)
-        self.patched.clear()
+        self._hooks.undo()
 
     def error(self, fault: TransportFault) -> BaseException:
         """Return the library's own error."""

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
+from otel_agent_replay.boundary.hooks import Hooks
 from otel_agent_replay.boundary.http_exchange import (
     ResponseTap,
     SentRequest,
@@ -67,7 +68,7 @@ class _Library:
     def __init__(self, module: ModuleType) -> None:
         self.module: Any = module
         self.enabled = True
-        self.patched: list[tuple[Any, str, Any, Any]] = []
+        self._hooks = Hooks()
         self.pool: Any = module.connectionpool.HTTPConnectionPool
         self.response: Any = module.response.HTTPResponse
         self.prepare_proxy: dict[Any, Any] = {}
@@ -81,10 +82,7 @@ class _Library:
                 self._replace(owner, "_prepare_proxy", _proxy_front)
 
     def _replace(self, owner: Any, name: str, front: Any) -> None:
-        original = owner.__dict__[name]
-        wrapper = front(self, original)
-        setattr(owner, name, wrapper)
-        self.patched.append((owner, name, original, wrapper))
+        self._hooks.replace(owner, name, front(self, owner.__dict__[name]))
 
     def error(self, pool: Any, conn: Any, url: str, fault: TransportFault) -> BaseException:
         """Return the library's own error, as `urlopen` and a reader of the body meet it."""
@@ -109,10 +107,7 @@ class _Library:
     def unpatch(self) -> None:
         """Put the originals back; where somebody wrapped us since, stay in place and do nothing."""
         self.enabled = False
-        for owner, name, original, wrapper in self.patched:
-            if owner.__dict__.get(name) is wrapper:
-                setattr(owner, name, original)
-        self.patched.clear()
+        self._hooks.undo()
 
 
 def _proxy_front(library: _Library, original: Any) -> Any:
