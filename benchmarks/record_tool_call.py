@@ -2,7 +2,9 @@
 
 Floors: a bare OpenTelemetry span with three attributes, in a provider of its own without our processor; the plain
 function; the plain `time.time`. The recorded call includes both journal records and our own OpenTelemetry span with
-its nine attributes. Times are the thread's CPU time, the best of many short rounds taken in turn.
+its nine attributes. The two are held against each other in providers that keep nothing, and in providers that hand
+their spans to an exporter in batches, as services do. Times are the thread's CPU time, the best of many short rounds
+taken in turn.
 """
 
 from __future__ import annotations
@@ -17,13 +19,26 @@ sys.path.insert(0, str(Path(__file__).parent))
 from measure import Figure, report, spread
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
 import otel_agent_replay as replay
 
 CALLS = 200
 ROUNDS = 60
 bare = (time.time, time.thread_time)  # in a tuple: names of the module are rebound by the recorder
-floor_provider = TracerProvider()
+
+
+class Nowhere(SpanExporter):
+    """Takes spans and keeps none."""
+
+    def export(self, spans):
+        return SpanExportResult.SUCCESS
+
+
+def batching() -> TracerProvider:
+    provider = TracerProvider()
+    provider.add_span_processor(BatchSpanProcessor(Nowhere()))
+    return provider
 
 
 def plain(order_id: str, cents: int) -> dict[str, object]:
@@ -35,8 +50,7 @@ def declared(order_id: str, cents: int) -> dict[str, object]:
     return {"order_id": order_id, "cents": cents}
 
 
-def spans() -> None:
-    tracer = floor_provider.get_tracer("bench")
+def spans(tracer: trace.Tracer) -> None:
     for number in range(CALLS):
         with tracer.start_as_current_span("execute_tool declared") as span:
             span.set_attribute("gen_ai.operation.name", "execute_tool")
@@ -58,22 +72,23 @@ def above(action, floor, rounds: int = 7) -> float:
     return min(a for a, _ in found) - min(b for _, b in found)
 
 
-def in_turn(rounds: list[tuple[float, float]]) -> None:
+def in_turn(rounds: list[tuple[float, float]], floor: TracerProvider) -> None:
     """Add the CPU seconds of recorded calls and of bare spans, in turn; call it inside a run."""
     clock = bare[1]
+    tracer = floor.get_tracer("bench")
     for _ in range(ROUNDS):
         started = clock()
         for number in range(CALLS):
             declared("17", number)
         between = clock()
-        spans()
+        spans(tracer)
         rounds.append((between - started, clock() - between))
 
 
-def ratio(label: str, folder: Path) -> Figure:
-    replay.configure(lake=folder, seal="off")
+def ratio(label: str, folder: Path, provider: TracerProvider | None, floor: TracerProvider) -> Figure:
+    replay.configure(lake=folder, seal="off", tracer_provider=provider)
     rounds: list[tuple[float, float]] = []
-    replay.agent(lambda: in_turn(rounds), name="bench")()
+    replay.agent(lambda: in_turn(rounds, floor), name="bench")()
     replay.shutdown()
     subject, floor = min(a for a, _ in rounds), min(b for _, b in rounds)
     _, low, high = spread([a / b for a, b in rounds])
@@ -92,9 +107,9 @@ def ratio(label: str, folder: Path) -> Figure:
 def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     inactive = above(lambda: declared("17", 1), lambda: plain("17", 1))
-    without = ratio("no tracing in the service", folder / "without")
-    trace.set_tracer_provider(TracerProvider())
-    within = ratio("our own span included", folder / "with")
+    without = ratio("no tracing in the service", folder / "without", None, TracerProvider())
+    within = ratio("our own span included", folder / "with", TracerProvider(), TracerProvider())
+    batched = ratio("our own span included, both in batches to an exporter", folder / "batch", batching(), batching())
     replay.configure(lake=folder / "clock", seal="off")
     wrapped = time.time
     clock = above(wrapped, bare[0])
@@ -102,6 +117,7 @@ def main() -> int:
         "record_tool_call",
         [
             within,
+            batched,
             without,
             Figure("inactive decorator", 1e6 * inactive, 0.5, "us"),
             Figure("time.time() outside a run, above the bare call", 1e9 * clock, 100, "ns"),

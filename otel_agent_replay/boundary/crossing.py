@@ -141,10 +141,6 @@ class Place:
         """Return the next number in the run's order of begins, reads and ends."""
         return next(self._counters.sequence)
 
-    def ended(self) -> None:
-        """Count the event loop's turns from here: something has just ended."""
-        self._counters.ticker.ended()
-
 
 class _Strand:
     """A thread of control: one task or thread, labelled by its parent's label and its number there.
@@ -406,7 +402,7 @@ class Crossing:
             self.session.interrupt = self.session.interrupt or interrupt
             raise
         finally:
-            self.place.ended()
+            self.place._counters.ticker.ended()  # the event loop's turns count from here
             if self.answer is not None:
                 self.answer.done()
             if drill is not None:

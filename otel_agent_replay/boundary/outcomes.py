@@ -49,9 +49,10 @@ def value_outcome(session: Session, value: Any, level: CaptureLevel | None = Non
     """Return the outcome that holds `value` as `level` allows (None: the run's), with what could not be kept noted."""
     try:
         data, round_trips, notes = encode(value)
-        stored = rules_at(session, level).value_bytes(data)
+        rules = session.redaction if level is None else session.redaction.at(level)
+        stored = rules.value_bytes(data)
         exact = stored is data or stored == data
-        result = _kept(stored, level)
+        result = Payload.of(stored, _VALUE) if level is None else _kept(stored, level)
         return make_outcome(_OK, result, None, (), (), None, False, exact, round_trips, notes)
     except Exception as error:
         return _not_kept(session, _OK, error)

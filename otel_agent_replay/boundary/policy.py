@@ -72,6 +72,12 @@ class Mode:
         return self.name not in ("record", "resume")
 
     @property
+    def asks_tape_alone(self) -> bool:
+        """Whether the tape is the only source of every cell."""
+        cells = (*self.cells.values(), *self.named.values(), self.below_tool)
+        return not self.prefix and not self.continues and all(cell == (AnswerSource.TAPE,) for cell in cells)
+
+    @property
     def stands_alone(self) -> bool:
         """Whether its runs are kept apart from those that they came from, so that nothing of them may lie there."""
         return self.name == "regression"

@@ -12,8 +12,8 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +29,7 @@ from otel_agent_replay.boundary.crossing import (
 )
 from otel_agent_replay.boundary.effects import NO_TERMS, Effects, Keys, Terms, licensed_above
 from otel_agent_replay.boundary.forked import Unrecorded
+from otel_agent_replay.boundary.observer import Observer
 from otel_agent_replay.boundary.policy import CALLED_THROUGH, Mode, OffTape
 from otel_agent_replay.boundary.request_changes import ModelRoute, RequestRewriter
 from otel_agent_replay.errors import CrossingRefused, ReplayInterrupt, StepLimit
@@ -37,8 +38,6 @@ from otel_agent_replay.model import (
     AttributeValue,
     Call,
     Checkpoint,
-    Chunk,
-    HttpResponseHead,
     Kind,
     Loss,
     LossReason,
@@ -133,63 +132,20 @@ class Answerer(Protocol):
         """Return what to raise when nothing answered: `call` for a crossing, `read` for a bulk read."""
 
 
-class Observer(Protocol):
-    """Who is told what happens. Implemented outside `boundary`; must not raise, must not block.
-
-    `wants_facts` tells that attributes are of use now that can also be read later from heads and bodies (`gen_ai.*`).
-    """
-
-    wants_facts: bool
-
-    def began(self, crossing: Crossing) -> None:
-        """A crossing begins; its place, call and source are set."""
-
-    def ended(self, crossing: Crossing, outcome: Outcome) -> None:
-        """It ended. Called exactly once a crossing."""
-
-    def entered(self, place: Place, attributes: Mapping[str, Any]) -> None:
-        """A scope (`replay.step`) or checkpoint was opened."""
-
-    def left(self, place: Place, error: BaseException | None, attributes: Mapping[str, Any]) -> None:
-        """It was closed."""
-
-    def read(self, place: Place, read: Read) -> None:
-        """A bulk read was made at `place`."""
-
-    def sent(self, crossing: Crossing) -> None:
-        """A request body that was streamed is now known: `crossing.call` was replaced by the complete call.
-
-        Comes at most once, between `began` and `ended`.
-        """
-
-    def partial(self, crossing: Crossing, head: HttpResponseHead, data: bytes, chunks: Sequence[Chunk]) -> None:
-        """A part of a long body that is still arriving, redacted: what came since the last part.
-
-        Once a part of a body was told, all of it is told in parts, the last one just before `ended`; the
-        outcome's `result` then has the digest and size of the whole and no data, and its `chunks` are empty.
-        """
-
-    def lost(self, loss: Loss) -> None:
-        """Something that crossed was not, or not wholly, kept."""
-
-    def inside(self, place: Place) -> AbstractContextManager[object]:
-        """Make the place's span the current one of the tracing library while its code runs."""
-
-
 class Session:
     """One run's answer to "who answers this?".
 
     `answerers` maps answer sources to who gives them, `prefix` those that the mode asks first; a source without one
-    answers nothing. `effects` is the run's way to a ledger. `reads_live` tells that bulk reads are always live here, so
-    that hooks need not ask; `guarded` that no call may go through unasked; `last_state` is the digest of what the
-    agent last said or saw as a whole (a checkpoint's state, a model request), `live_steps` counts the steps that no
-    shared recording answered. After `max_steps` (0: none) the run is aborted. `number_scope` gives a scope that is
-    entered the number that it has on record. `edits` and `route` change model requests that go live, `watch` is told of
-    each crossing that has ended, `marks` are facts of the run that are recorded at its end. `drill`, for tests, is told
-    of each point at which a process may die. `entered_at` is the checkpoint that the agent is entered at (None: it
-    begins at its beginning), `strand` its first thread of control. `asleep` is told how many seconds a live wait is
-    to take, and what it returns, when that is over: it may take less (`sleeps_at_most_s`). All public methods may be
-    called from any thread or task of the run.
+    answers nothing. `effects` is the run's way to a ledger. `membership` is the run's id and, of a replay, the mode's
+    name. `reads_live` tells that bulk reads are always live here, so that hooks need not ask; `guarded` that no call
+    may go through unasked; `last_state` is the digest of what the agent last said or saw as a whole (a checkpoint's
+    state, a model request), `live_steps` counts the steps that no shared recording answered. After `max_steps` (0:
+    none) the run is aborted. `number_scope` gives a scope that is entered the number that it has on record. `edits` and
+    `route` change model requests that go live, `watch` is told of each crossing that has ended, `marks` are facts of
+    the run that are recorded at its end. `drill`, for tests, is told of each point at which a process may die.
+    `entered_at` is the checkpoint that the agent is entered at (None: it begins at its beginning), `strand` its first
+    thread of control. `asleep` is told how many seconds a live wait is to take, and what it returns, when that is over:
+    it may take less (`sleeps_at_most_s`). All public methods may be called from any thread or task of the run.
     """
 
     def __init__(
@@ -229,11 +185,13 @@ class Session:
         self.interrupt: ReplayInterrupt | None = None
         self.entered_at: Checkpoint | None = None
         self.closed = False
+        self.membership = (run_id, mode.name if mode.is_replay else "")
         self.guarded = mode.name != "record" or effects is not None
         self.max_steps = max_steps
         self._prefix = tuple((source, self.prefix[source]) for source in mode.prefix if source in self.prefix)
         self._shares = None if not mode.continues else (self.prefix if mode.prefix else self.answerers)
         self._cells: dict[tuple[Kind, SideEffect], tuple[AnswerSource, ...]] = {}
+        self._tape = self.answerers.get(_TAPE) if mode.asks_tape_alone else None
         self._named = {key: self._given(cell) for key, cell in mode.named.items()}
         self._late: set[Place] = set()
         self.strand = root_strand()
@@ -264,6 +222,11 @@ class Session:
         if drill is not None and child.step is not None:
             drill("before", child)
             drill = None  # a run that goes on learns its step late: it is told then
+        if self._tape is not None and drill is None and not terms.derives_key:
+            answer = self._tape.answer(call, child)
+            if answer is None:
+                raise self._stop(call, child, None)
+            return self._begun(Crossing(self, child, call, _TAPE, answer), terms)
         for source, answerer in self._prefix:
             answer = answerer.answer(call, child)
             if answer is not None:
@@ -291,7 +254,9 @@ class Session:
                 drill = None
             if not keyed and source is not _TAPE:
                 call, keyed = self._keyed(call, child), True
-            if source is _LEDGER:
+            if source is _LIVE:
+                pass
+            elif source is _LEDGER:
                 answer = self._asked_ledger(call, child, terms)
                 if answer is None:
                     continue

@@ -25,7 +25,6 @@ from otel_agent_replay.boundary.outcomes import (
     error_outcome,
     failed_items,
     items_outcome,
-    rules_at,
     value_outcome,
 )
 from otel_agent_replay.boundary.session import Session
@@ -114,6 +113,7 @@ class Declaration:
     def describe(self, session: Session, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
         """Return the redacted call, arguments taken by value now. Never raises: what fails is told, and not kept."""
         try:
+            rules = session.redaction if self.capture is None else session.redaction.at(self.capture)
             round_trips, notes = True, _NO_NOTES
             data = self._scalars.encoded(args[1:] if self.is_method else args, kwargs)
             if data is None:
@@ -122,7 +122,7 @@ class Declaration:
                 self.kind,
                 self.name,
                 self.side_effect,
-                Payload.of(rules_at(session, self.capture).value_bytes(data), _VALUE),
+                Payload.of(rules.value_bytes(data), _VALUE),
                 None,
                 self.attributes,
                 "" if self.idempotency_key is None else self._key(session, args, kwargs),

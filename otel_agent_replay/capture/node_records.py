@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from opentelemetry.trace import SpanKind
+
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, Place
-from otel_agent_replay.capture.span_facts import span_name
+from otel_agent_replay.capture.span_facts import span_kind, span_name
 from otel_agent_replay.model import (
     AnswerSource,
     Call,
@@ -38,7 +40,7 @@ SMALL_RESULT = 8_192
 _NODE_BEGUN = wire.Record.NODE_BEGUN_FIELD_NUMBER
 _NODE_ENDED = wire.Record.NODE_ENDED_FIELD_NUMBER
 _VALUE = MediaType.VALUE.value
-_TAPE = AnswerSource.TAPE
+_TAPE, _OK = AnswerSource.TAPE, OutcomeStatus.OK
 _TAG, _VARINT, _FIXED64 = joined.tag, joined.varint, joined.fixed64
 _IN_BEGUN, _IN_ENDED = _TAG(_NODE_BEGUN, 0)[:-1], _TAG(_NODE_ENDED, 0)[:-1]  # the length follows, here and below
 _BEGUN_SPAN = _TAG(wire.NodeBegun.SPAN_ID_FIELD_NUMBER, 8)
@@ -75,14 +77,21 @@ class Shape:
     `attributes` are those it was made for.
     """
 
-    __slots__ = ("attributes", "begun", "facts", "media_type", "span_name")
+    __slots__ = ("attributes", "begun", "facts", "media_type", "span_kind", "span_name")
 
     def __init__(
-        self, attributes: Mapping[str, Any], begun: bytes, name: str, facts: Mapping[str, Any], media_type: str
+        self,
+        attributes: Mapping[str, Any],
+        begun: bytes,
+        name: str,
+        kind: SpanKind,
+        facts: Mapping[str, Any],
+        media_type: str,
     ) -> None:
         self.attributes = attributes
         self.begun = begun
         self.span_name = name
+        self.span_kind = kind
         self.facts = facts
         self.media_type = media_type
 
@@ -146,7 +155,7 @@ class NodeRecords:
             if source is not AnswerSource.LIVE:
                 facts[semconv.SOURCE] = source._value_
         facts.update(self._marks)
-        return Shape(attributes, record.SerializeToString(), name, facts, media_type)
+        return Shape(attributes, record.SerializeToString(), name, span_kind(place.kind), facts, media_type)
 
     def begun(
         self, crossing: Crossing, shape: Shape, ids: tuple[bytes, bytes, bytes], time_ns: int, strand: str, bodies: bool
@@ -331,6 +340,9 @@ def _plainly_begun(
         rest += joined.field(_BEGUN_PARENT_NODE, parent_node)
     if strand:
         rest += joined.field(_BEGUN_STRAND, strand.encode())
+    data = request.data
+    if data is not None and len(data) <= SMALL:
+        rest += _BEGUN_DATA + _VARINT(len(data)) + data
     part = b"".join(
         (
             _BEGUN_SPAN,
@@ -348,15 +360,9 @@ def _plainly_begun(
             _BEGUN_DIGEST,
             request.digest,
             rest,
-            *_small(_BEGUN_DATA, request.data, SMALL),
         )
     )
     return b"".join((shape.begun, _IN_BEGUN, _VARINT(len(part)), part))
-
-
-def _small(tag: bytes, data: bytes | None, most: int) -> tuple[bytes, ...]:
-    """Return the parts of a field that holds a payload's bytes, none where they are too many for it."""
-    return () if data is None or len(data) > most else (tag, _VARINT(len(data)), data)
 
 
 def _head_alone(exchange: bytes, tag: bytes, head: bytes) -> bytes:
@@ -367,6 +373,9 @@ def _head_alone(exchange: bytes, tag: bytes, head: bytes) -> bytes:
 
 def _plainly_ended(result: Payload, span_id: bytes, time_ns: int, end_sequence: int, exchange: bytes) -> bytes:
     """Return the end of a call that came to its end, beside what its like share; `exchange` is that field of it."""
+    data = result.data
+    if data is not None and len(data) <= SMALL_RESULT:
+        exchange += _ENDED_DATA + _VARINT(len(data)) + data
     part = b"".join(
         (
             _ENDED_SPAN,
@@ -378,7 +387,6 @@ def _plainly_ended(result: Payload, span_id: bytes, time_ns: int, end_sequence: 
             _ENDED_DIGEST,
             result.digest,
             exchange,
-            *_small(_ENDED_DATA, result.data, SMALL_RESULT),
         )
     )
     return b"".join((_IN_ENDED, _VARINT(len(part)), part))
@@ -404,7 +412,7 @@ def _ended_exchange(outcome: Outcome, head: HttpResponseHead, result: Payload) -
 def _is_plain(outcome: Outcome, result: Payload) -> bool:
     """Whether it is a small typed value, kept whole, and nothing else."""
     return (
-        outcome.status is OutcomeStatus.OK
+        outcome.status is _OK
         and outcome.head is None
         and outcome.failure is None
         and outcome.round_trips

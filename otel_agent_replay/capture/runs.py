@@ -180,7 +180,7 @@ class RecordingRuns:
             counters = Counters(continuation.first_sequence, continuation.first_step, continues=True)
             root = Place.root(request.agent, counters)
         attributes = _run_attributes(request, run_id, mode, origin_run_id)
-        live = self._tracing.start(span_name(root, {}), kind=span_kind(Kind.RUN), parent=None, attributes=attributes)
+        live = self._tracing.start(span_name(root, {}), span_kind(Kind.RUN), None, attributes)
         caller = (live is None and (self._tracing.caller() or _calling_run())) or (new_trace_id(), b"")
         make = Recorder if continuation is None else ContinuedRecorder
         recorder = make(

@@ -52,6 +52,10 @@ class LiveSpan:
         """The W3C trace state, as a header."""
         return self.context.trace_state.to_header() if self.context.trace_state else ""
 
+    def current(self) -> AbstractContextManager[None]:
+        """Make it the current span of the enclosed code; never keep it open across a `yield` to foreign code."""
+        return _Current(self.span)
+
     def end(self, end_ns: int, *, error_type: str, attributes: Mapping[str, Any]) -> None:
         """Set the last attributes and the status, and end the span."""
         span = self.span
@@ -87,7 +91,7 @@ class Tracing:
         return (above.trace_id.to_bytes(16, "big"), above.span_id.to_bytes(8, "big")) if above.is_valid else None
 
     def start(
-        self, name: str, *, kind: SpanKind, parent: LiveSpan | None, attributes: Mapping[str, Any]
+        self, name: str, kind: SpanKind, parent: LiveSpan | None, attributes: Mapping[str, Any]
     ) -> LiveSpan | None:
         """Start a span below the current one, or below `parent` when the current one is of another trace.
 
@@ -97,22 +101,21 @@ class Tracing:
         if tracer is None:
             tracer = self._tracer = trace.get_tracer(semconv.SCOPE_NAME, tracer_provider=self._provider)
         here = _current_context()
-        above = _current_span(here).get_span_context()
-        if parent is not None and above.trace_id != parent.context.trace_id:
-            here = _with_span(parent.span, here)
-            above = parent.context
+        above_span = _current_span(here)
+        if parent is not None and above_span is parent.span:  # as nearly always
+            above, parent_span_id = parent.context, parent.span_id
+        else:
+            above = above_span.get_span_context()
+            if parent is not None and above.trace_id != parent.context.trace_id:
+                here = _with_span(parent.span, here)
+                above = parent.context
+            parent_span_id = above.span_id.to_bytes(8, "big") if above.span_id else b""
         start_ns = _time_ns()
         span = tracer.start_span(name, here, kind, attributes, start_time=start_ns)
         context = span.get_span_context()
-        above_id = above.span_id
-        if context.span_id == above_id or not context.is_valid:
+        if context is above or context.span_id == above.span_id or not context.is_valid:
             return None
-        return LiveSpan(span, context, above_id.to_bytes(8, "big") if above_id else b"", start_ns)
-
-    @staticmethod
-    def current(live: LiveSpan) -> AbstractContextManager[None]:
-        """Make `live` the current span of the enclosed code; never keep it open across a `yield` to foreign code."""
-        return _Current(live.span)
+        return LiveSpan(span, context, parent_span_id, start_ns)
 
 
 class _Current(AbstractContextManager[None]):

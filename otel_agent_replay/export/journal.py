@@ -122,7 +122,8 @@ class Journal:
         """
         try:
             offer = self._bodies.take()
-            data = framed(records[0]) if len(records) == 1 else b"".join(map(framed, records))
+            only = records[0] if len(records) == 1 else None
+            data = frame(only) if type(only) is bytes else b"".join(map(framed, records))
             problem = self._commit(records, data, offer)
             if problem is None:
                 if durable and self._fsync:

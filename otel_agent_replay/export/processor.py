@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from opentelemetry.context import Context
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.session import active
@@ -71,8 +72,10 @@ class ReplaySpanProcessor(SpanProcessor):
         self._redaction = redaction or Redaction.default()
         self._on_root_end = on_root_end
         self._replay_mode = replay_mode
-        # Open spans inside a run: span id -> run id, and the run's mode where it is a replay.
+        self._own_scope = InstrumentationScope("")  # our tracer's, once a span of it was seen
+        # Open spans inside a run, others' and ours: span id -> run id, and the run's mode where it is a replay.
         self._runs: dict[int, tuple[bytes, str]] = {}
+        self._own: dict[int, tuple[bytes, str]] = {}
         self._complained = False
         self._described = False
         self._retired = False
@@ -92,15 +95,16 @@ class ReplaySpanProcessor(SpanProcessor):
                     resource=resource_bytes(span.resource),
                     service=str(span.resource.attributes.get(semconv.SERVICE_NAME, "")),
                 )
-            run_id, mode = self._run_of(span)
-            mode = mode or self._replay_mode
-            if mode and not _is_ours(span):
-                span.set_attributes({semconv.REPLAY: True, semconv.RUN_MODE: mode})
+            scope = span.instrumentation_scope
+            ours = scope is self._own_scope or self._is_ours(scope)
+            run_id, mode = member = self._run_of(span, ours)
             if run_id:
-                runs = self._runs
+                runs = self._own if ours else self._runs
                 if len(runs) >= _MOST_OPEN:  # spans that were never ended
                     runs.pop(next(iter(runs)), None)
-                runs[span.context.span_id] = run_id, mode
+                runs[span.context.span_id] = member
+            if not ours and (mode or self._replay_mode):
+                span.set_attributes({semconv.REPLAY: True, semconv.RUN_MODE: mode or self._replay_mode})
         except Exception as error:
             self._failed("start", b"", error)
 
@@ -111,8 +115,9 @@ class ReplaySpanProcessor(SpanProcessor):
         run_id = b""
         try:
             span_id = span.context.span_id
-            run_id = self._runs.pop(span_id, _NO_RUN)[0] if self._runs else b""
-            if run_id and not _is_ours(span):
+            if self._own.pop(span_id, None) is None and self._runs:
+                run_id = self._runs.pop(span_id, _NO_RUN)[0]
+            if run_id:
                 kept_spans.add(span_id)
                 self._journal.append(foreign_record(span, run_id, self._redaction))
         except Exception as error:
@@ -131,19 +136,26 @@ class ReplaySpanProcessor(SpanProcessor):
         """Return True: every ended span is written already."""
         return True
 
-    def _run_of(self, span: Span) -> tuple[bytes, str]:
+    def _is_ours(self, scope: InstrumentationScope | None) -> bool:
+        if scope is None or scope.name != semconv.SCOPE_NAME:
+            return False
+        self._own_scope = scope
+        return True
+
+    def _run_of(self, span: Span, ours: bool) -> tuple[bytes, str]:
         """Return the id of the run that a span starts in and the mode of a replayed one; empty where there is none."""
         here = active()
-        if _is_ours(span) and (here is None or span.name.startswith(_ROOT)):  # a run's own span, before it is current
+        if ours and (here is None or span.name.startswith(_ROOT)):  # a run's own span, before it is current
             attributes = span.attributes or {}
             text = attributes.get(semconv.RUN_ID)
             mode = str(attributes.get(semconv.RUN_MODE, "")) if attributes.get(semconv.REPLAY) else ""
             return (bytes.fromhex(text), mode) if isinstance(text, str) else _NO_RUN
         if here is not None:
-            mode_here = here[0].mode
-            return here[0].run_id, mode_here.name if mode_here.is_replay else ""
+            return here[0].membership
         parent = span.parent
-        return _NO_RUN if parent is None or not self._runs else self._runs.get(parent.span_id, _NO_RUN)
+        if parent is None or not (self._runs or self._own):
+            return _NO_RUN
+        return self._runs.get(parent.span_id) or self._own.get(parent.span_id, _NO_RUN)
 
     def _failed(self, where: str, run_id: bytes, error: Exception) -> None:
         if not self._complained:
@@ -155,8 +167,3 @@ class ReplaySpanProcessor(SpanProcessor):
             )
         loss = Loss(LossReason.INTERNAL, "foreign span", 1, type(error).__name__, run_id)
         self._journal.append(wire.Record(loss=convert.loss_to_wire(loss)))
-
-
-def _is_ours(span: ReadableSpan) -> bool:
-    scope = span.instrumentation_scope
-    return scope is not None and scope.name == semconv.SCOPE_NAME

@@ -7,7 +7,7 @@ object. A column that is null throughout, or that its file does not have, costs 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from inspect import signature
 from itertools import pairwise, repeat
 from typing import Any, TypeVar, cast
 
@@ -90,7 +90,7 @@ class Same(Sequence[Any]):
 
 def made(make: type[_T], count: int, columns: Mapping[str, Sequence[Any]]) -> list[_T]:
     """Return `count` instances made by `make`, a dataclass or its quicker maker, from one sequence a field."""
-    names = [field.name for field in fields(cast("Any", make))]
+    names = list(signature(make).parameters)
     if columns.keys() != set(names):
         raise TypeError(f"{make.__name__} has the fields {names}, given were {list(columns)}")
     if any(len(column) != count for column in columns.values()):

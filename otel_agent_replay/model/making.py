@@ -6,28 +6,36 @@ assignment, and a call is made of several of them. Knows no class of ours.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, field, fields, make_dataclass
+from dataclasses import MISSING, fields, make_dataclass
 from typing import Any, TypeVar, cast
 
 _T = TypeVar("_T")
 
 
 def maker_of(frozen: type[_T]) -> type[_T]:
-    """Return what makes instances of a frozen, slotted dataclass from the same arguments, at a third of the cost.
+    """Return what makes instances of a frozen, slotted dataclass from the same arguments, at a quarter of the cost.
 
     An instance is filled as one of an open twin class and then told that it is a frozen one: their slots are the same.
+    The maker is a function, written like the `__init__` of a dataclass: calling one costs half of calling a class.
     """
-
-    def freeze(self: Any) -> None:
-        self.__class__ = frozen
-
-    columns = []
-    for one in fields(cast("Any", frozen)):
+    columns = fields(cast("Any", frozen))
+    twin = make_dataclass(f"_{frozen.__name__}", [one.name for one in columns], slots=True, init=False)
+    known: dict[str, Any] = {"_twin": twin, "_frozen": frozen, "_missing": MISSING}
+    given, lines = [], ["made = _twin()"]
+    for one in columns:
+        default = f"_default_{one.name}"
+        value = one.name
         if one.default is not MISSING:
-            columns.append((one.name, Any, field(default=one.default)))
+            known[default] = one.default
+            given.append(f"{one.name}={default}")
         elif one.default_factory is not MISSING:
-            columns.append((one.name, Any, field(default_factory=one.default_factory)))
+            known[default] = one.default_factory
+            given.append(f"{one.name}=_missing")
+            value = f"{default}() if {one.name} is _missing else {one.name}"
         else:
-            columns.append((one.name, Any, field()))
-    twin = make_dataclass(f"_{frozen.__name__}", columns, namespace={"__post_init__": freeze}, slots=True)
-    return cast("type[_T]", twin)
+            given.append(one.name)
+        lines.append(f"made.{one.name} = {value}")
+    body = "\n ".join([*lines, "made.__class__ = _frozen", "return made"])
+    exec(f"def make({', '.join(given)}):\n {body}\n", known)  # noqa: S102 - of our own words and field names, as `dataclasses` does
+    known["make"].__name__ = f"make_{frozen.__name__}"
+    return cast("type[_T]", known["make"])

@@ -48,6 +48,10 @@ class TooLarge(Exception):
     """The value has more parts than are kept."""
 
 
+_ONLY_TEXT = frozenset({str})
+_AS_THEY_ARE = frozenset({str, bool, type(None)})
+
+
 def is_plain(value: Any, seen: set[int], depth: int) -> bool:
     """Return whether a dict or list is JSON exactly as it is: exact classes only, nothing twice, not too deep.
 
@@ -57,26 +61,25 @@ def is_plain(value: Any, seen: set[int], depth: int) -> bool:
     if depth <= 0 or identity in seen:
         return False
     seen.add(identity)
+    items: Iterable[Any] = value
     if type(value) is dict:
-        for key in value:
-            if type(key) is not str or key == "$type":
-                return False
-        items: Iterable[Any] = value.values()
-    else:
-        items = value
+        if not _ONLY_TEXT.issuperset(map(type, value)) or "$type" in value:
+            return False
+        items = value.values()
+    if _AS_THEY_ARE.issuperset(map(type, items)):
+        return True
     for item in items:
         kind = type(item)
-        if kind is str or kind is bool or item is None:
-            continue
         if kind is int:
-            if -LARGEST_INT <= item <= LARGEST_INT:
-                continue
-            return False
-        if kind is float:
-            if item - item == 0.0:  # false for NaN and the infinities
-                continue
-            return False
-        if (kind is not dict and kind is not list) or not is_plain(item, seen, depth - 1):
+            if not -LARGEST_INT <= item <= LARGEST_INT:
+                return False
+        elif kind is float:
+            if item - item != 0.0:  # NaN or an infinity
+                return False
+        elif kind is dict or kind is list:
+            if not is_plain(item, seen, depth - 1):
+                return False
+        elif kind not in _AS_THEY_ARE:
             return False
     return True
 

@@ -318,7 +318,7 @@ class Redaction:
             self._only_credentials
             and len(data) <= _SHORT
             and credentials.is_plain(data)
-            and not self._learnt.may_be_in(data)
+            and not (self._learnt.longest and self._learnt.may_be_in(data))
         )
 
     def _may_hold_secret(self, data: bytes) -> bool:

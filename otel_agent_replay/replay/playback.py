@@ -88,7 +88,8 @@ class Playback:
         """Return the recorded answer to `call`, or None when the tape has none there."""
         if self.interrupt is not None:
             raise self.interrupt
-        parent = place.path[:-1] if place.parent is None else place.parent.path
+        above = place.parent
+        parent = place.path[:-1] if above is None else above.path
         entry, same_request = self.tape.take(parent, call, strand_label), True
         if entry is None:
             entry = self._near(parent, call)

@@ -25,17 +25,19 @@ class _Varints(dict[int, bytes]):
     """Numbers in protobuf's base-128 form; those of up to two bytes are kept: lengths and counts come again."""
 
     def __missing__(self, number: int) -> bytes:
-        if 0x4000 <= number < 0x200000:
+        if number < 0x80:
+            found = self[number] = bytes((number,))
+        elif number < 0x4000:
+            found = self[number] = bytes((number & 0x7F | 0x80, number >> 7))
+        elif number < 0x200000:
             return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
-        digits = bytearray()
-        rest = number
-        while rest >= 0x80:
-            digits.append(rest & 0x7F | 0x80)
-            rest >>= 7
-        digits.append(rest)
-        found = bytes(digits)
-        if len(found) <= 2:
-            self[number] = found
+        else:
+            digits = bytearray()
+            while number >= 0x80:
+                digits.append(number & 0x7F | 0x80)
+                number >>= 7
+            digits.append(number)
+            return bytes(digits)
         return found
 
 
