@@ -225,6 +225,17 @@ def test_one_malformed_event_in_a_stream_is_kept_and_marked(oddity):
         assert exchange.outcome.attributes[semconv.RESPONSE_MODEL] == "gpt-4o-mini"
 
 
+@pytest.mark.parametrize("name", ["anthropic-version", "anthropic-beta", "openai-beta"])
+def test_a_header_that_changes_the_answer_makes_another_call(name):
+    """The same body under another version or beta is another call; under another request id it is the same."""
+    with ScriptedProvider([PLAIN]) as provider, recording() as observer, httpx2.Client() as client:
+        for more in ({name: "1"}, {name: "2"}, {name: "2", "x-request-id": "7"}):
+            client.post(provider.url + "/v1/chat/completions", json={"model": "m", "messages": ASK}, headers=more)
+    first, second, third = (exchange.call.digest for exchange in observer.exchanges)
+    assert first != second
+    assert second == third
+
+
 def test_the_raw_response_of_a_client_replays():
     """`with_streaming_response` sees the recorded bytes too."""
 

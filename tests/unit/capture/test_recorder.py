@@ -22,6 +22,7 @@ from otel_agent_replay.boundary.http_exchange import SentRequest, begin_exchange
 from otel_agent_replay.boundary.policy import EXACT
 from otel_agent_replay.boundary.runs import RunRequest, run_factory
 from otel_agent_replay.boundary.session import active, active_for_call, set_call_context
+from otel_agent_replay.capture import surroundings
 from otel_agent_replay.capture.implicit import ImplicitRuns
 from otel_agent_replay.capture.node_records import NodeRecords
 from otel_agent_replay.errors import ConfigurationError, ReplayDeparture
@@ -81,6 +82,29 @@ def test_a_run_has_a_begin_and_an_end_with_its_input_and_output(journal):
     assert journal.bytes_of(ended.output_digest) == b'"WHY?"'
     assert (ended.status, journal.versions()["agent"], journal.versions()["prompt"]) == ("ok", "7", "p2")
     assert journal.open_runs == set()
+
+
+def test_a_run_says_which_revision_of_the_code_it_ran(journal, tmp_path, monkeypatch):
+    """The commit checked out above the working directory, by a branch or by itself, and a digest of the source."""
+    (tmp_path / ".git/refs/heads").mkdir(parents=True)
+    (tmp_path / ".git/HEAD").write_text("ref: refs/heads/main\n")
+    (tmp_path / ".git/refs/heads/main").write_text("c0ffee" * 6 + "beef\n")
+    (tmp_path / "service").mkdir()
+    monkeypatch.chdir(tmp_path / "service")
+    surroundings.code_revision.cache_clear()
+
+    @replay.agent
+    def desk():
+        pass
+
+    try:
+        desk()
+    finally:
+        surroundings.code_revision.cache_clear()
+    versions = journal.versions()
+    assert versions["code"] == "c0ffee" * 6 + "beef"
+    assert len(versions["source"]) == 16
+    assert "package:opentelemetry-sdk" in versions
 
 
 def test_recording_draws_nothing_from_the_applications_generator(journal):

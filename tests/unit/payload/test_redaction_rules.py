@@ -261,3 +261,24 @@ def test_a_rule_checks_itself():
     assert Rule("r", "mask", key="a").key == "a"
     with pytest.raises(ConfigurationError):
         Rule("r", "mask")
+
+
+def test_every_hash_goes_by_the_key():
+    """Equal values have equal hashes under one key and others under another: of a variable, a header, a URL, a body."""
+
+    def hashes(key):
+        rules = [{"action": "hash", "key": "(?i)^x?-?customer$"}, {"action": "hash", "pattern": r"patient-\d+"}]
+        redaction = Redaction.from_rules(rules, key=key)
+        return [
+            redaction.env("CUSTOMER", "ann")[0],
+            redaction.headers([("X-Customer", "ann")])[0][1],
+            redaction.named("customer", "ann"),
+            redaction.url("https://h.example/patient-17?customer=ann"),
+            redaction.body(b'{"customer": "ann"}', "application/json").decode(),
+            redaction.text("patient-17"),
+        ]
+
+    first, again, other = hashes(b"one"), hashes(b"one"), hashes(b"two")
+    assert first == again
+    assert not any("ann" in text or "patient-17" in text for text in first)
+    assert all(one != another for one, another in zip(first, other, strict=True))
