@@ -7,7 +7,7 @@ has been taken. Between two ends of different tasks or threads the consumer of t
 
 A wait that can make no progress is let go: at once when nothing else can run, else when everything has stood still for
 as long as the recording took at that place plus a grace (a thread that a busy machine does not run is not standing
-still); `not_imposed` holds the steps. Runs that lie in one another share one
+still); `not_imposed_on` names the steps. Runs that lie in one another share one
 order: an agent that goes by which of its agents was done first must see the same one. This module serves nothing and
 compares nothing.
 """
@@ -88,11 +88,6 @@ class CompletionOrder:
         self._held: set[Ending] = set()
         self._opened_up = False
         self._were_let_go: list[Ending] = []
-
-    @property
-    def not_imposed(self) -> list[int]:
-        """The steps whose recorded order was let go, of whatever run."""
-        return [entry.step for entry in self._were_let_go]
 
     @property
     def turns_taken(self) -> int:

@@ -36,7 +36,7 @@ def _replays_exactly(agent):
     for _ in range(REPLAYS):
         replayed = Replayed(recording, run)
         assert replayed.result == expected
-        assert replayed.playback.order.not_imposed == []
+        assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
         assert list(replayed.tape.left()) == []
     return expected
 

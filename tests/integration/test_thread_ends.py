@@ -46,7 +46,7 @@ def test_futures_complete_in_the_recorded_order(thinking):
         replayed = Replayed(recording, lambda: agent(thinking))
         assert replayed.result == expected
         assert replayed.playback.interrupt is None
-        assert replayed.playback.order.not_imposed == []
+        assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
         assert replayed.tape.count_reads_left() == 0
 
 
@@ -74,7 +74,7 @@ def test_one_worker_that_does_what_many_did_keeps_their_order():
     for _ in range(3):
         replayed = Replayed(recording, lambda: agent(0.004, 0.0))
         assert replayed.result == expected
-        assert replayed.playback.order.not_imposed == []
+        assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
 
 def test_a_thread_that_is_left_out_holds_nobody_up():
@@ -141,7 +141,7 @@ def test_a_queue_is_fed_in_the_recorded_order(kind, nowait):
     for _ in range(3):
         replayed = Replayed(recording, lambda: agent(first_waits=False))
         assert replayed.result == expected
-        assert replayed.playback.order.not_imposed == []
+        assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
         assert replayed.tape.count_reads_left() == 0
 
 
@@ -183,7 +183,7 @@ def test_a_queue_is_shut_down_in_the_recorded_order(late):
     for _ in range(3):
         replayed = Replayed(recording, lambda: agent(waits=False))
         assert replayed.result == expected
-        assert replayed.playback.order.not_imposed == []
+        assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
 
 def test_a_put_that_was_not_recorded_waits_for_nobody():
@@ -203,4 +203,4 @@ def test_a_put_that_was_not_recorded_waits_for_nobody():
     _, recording = record(lambda: agent(1))
     replayed = Replayed(recording, lambda: (agent(1), [queue.Queue().put(1) for _ in range(3)]))
     assert replayed.result[0] == 1
-    assert replayed.playback.order.not_imposed == []
+    assert replayed.playback.order.not_imposed_on(replayed.tape) == ()

@@ -143,7 +143,7 @@ def test_a_timeout_that_fired_fires_again_without_its_time(way, inside):
     assert _timers(recording) == [True]
     replayed = _replayed(recording, lambda: agent(FOR_EVER))
     assert replayed.result == expected
-    assert replayed.playback.order.not_imposed == []
+    assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
     assert replayed.tape.count_reads_left() == 0
 
 
@@ -168,7 +168,7 @@ def test_a_timeout_that_did_not_fire_does_not_fire_in_a_slower_replay(way):
     assert expected == "answer of False"
     replayed = _replayed(recording, lambda: agent(0.001, 0.1))
     assert replayed.result == expected
-    assert replayed.playback.order.not_imposed == []
+    assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
 
 def test_a_queue_is_looked_into_as_often_as_in_the_recording():
@@ -198,7 +198,7 @@ def test_a_queue_is_looked_into_as_often_as_in_the_recording():
     assert "after" in expected
     replayed = _replayed(recording, lambda: agent(FOR_EVER, 3))
     assert replayed.result == expected
-    assert replayed.playback.order.not_imposed == []
+    assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
 
 def test_timers_and_calls_of_two_tasks_keep_their_order():
@@ -224,7 +224,7 @@ def test_timers_and_calls_of_two_tasks_keep_their_order():
     assert expected.endswith("timer,answer of b")
     replayed = _replayed(recording, lambda: agent(FOR_EVER))
     assert replayed.result == expected
-    assert replayed.playback.order.not_imposed == []
+    assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
 
 def test_the_loops_clock_shows_that_the_time_has_passed():

@@ -147,7 +147,7 @@ def test_a_wait_that_was_given_up_is_given_up_again_without_its_time(name, wait)
     assert _waits(recording) == [(name, False)]
     replayed = _replayed(recording, lambda: search(str(wait(FOR_EVER))))
     assert replayed.result == expected
-    assert replayed.playback.order.not_imposed == []
+    assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
     assert replayed.tape.count_reads_left() == 0
 
 
@@ -188,7 +188,7 @@ def test_a_wait_that_came_comes_again_however_long_it_takes(name, wait):
     assert _waits(recording) == [(name, True)]
     replayed = _replayed(recording, lambda: agent(0.001, 0.1))
     assert replayed.result == expected
-    assert replayed.playback.order.not_imposed == []
+    assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
 
 def test_what_was_done_when_a_wait_was_given_up_is_done_again():
@@ -223,7 +223,7 @@ def test_what_was_done_when_a_wait_was_given_up_is_done_again():
     for _ in range(3):
         replayed = _replayed(recording, lambda: agent(FOR_EVER, certain=False))
         assert replayed.result == expected
-        assert replayed.playback.order.not_imposed == []
+        assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
 
 def test_a_pulse_beats_as_often_as_in_the_recording():
@@ -251,7 +251,7 @@ def test_a_pulse_beats_as_often_as_in_the_recording():
     assert expected[1] >= 3
     replayed = _replayed(recording, lambda: agent(FOR_EVER, 3))
     assert replayed.result == expected
-    assert replayed.playback.order.not_imposed == []
+    assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
     assert replayed.tape.count_reads_left() == 0
 
 

@@ -92,7 +92,7 @@ def test_identical_calls_go_by_who_makes_them():
     assert expected == ["first", "second"]
     replayed = Replayed(recording, lambda: agent("ba"))
     assert replayed.result == expected
-    assert replayed.playback.order.not_imposed == []
+    assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
 
 def test_one_changed_word_departs_with_its_place():
