@@ -12,6 +12,8 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import otel_agent_replay as replay
 from otel_agent_replay import semconv
+from otel_agent_replay.export.sealer import seal
+from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.testing import Reply, ScriptedProvider
 from otel_agent_replay.testing.replies import anthropic_message, openai_chat, openai_chat_stream
 
@@ -222,6 +224,20 @@ def test_a_malformed_event_is_told_on_the_live_span_of_its_stream(service):
     span = backend.spans["chat gpt-4o-mini"]
     assert span[semconv.MALFORMED].startswith("event 5 is no JSON object")
     assert span[semconv.RESPONSE_FINISH_REASONS] == ("stop",)
+
+
+def test_a_run_says_which_tools_it_offered_to_which_model(service, tmp_path):
+    """Its versions hold a digest of the tools, which another tool changes and nothing else, and the model."""
+    service()
+    other = [{"type": "function", "function": {"name": "cancel", "parameters": {"type": "object"}}}]
+    for tools in (TOOLS, TOOLS, other):
+        ask(openai_chat("It is lost."), {**chat(), "tools": tools})
+    replay.shutdown()
+    seal(tmp_path / "lake")
+    versions = [summary.run.versions for summary in reversed(Lake(tmp_path / "lake").runs())]
+    first, second, third = (found.tool_schema for found in versions)
+    assert first == second != third
+    assert {found.model_route for found in versions} == {"gpt-4o-mini"}
 
 
 def test_inline_costs_an_unsampled_run_nothing(service, monkeypatch):
