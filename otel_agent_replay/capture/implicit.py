@@ -17,6 +17,7 @@ from opentelemetry import trace
 from otel_agent_replay.boundary.crossing import Place, aside
 from otel_agent_replay.boundary.runs import RunFactory, RunRequest
 from otel_agent_replay.boundary.session import Session
+from otel_agent_replay.capture import process_end
 
 _MOST_OPEN = 256
 _get_current_span = trace.get_current_span
@@ -35,6 +36,7 @@ class ImplicitRuns:
     def start(self) -> None:
         """Open the run of the process, when it has one: what its modules read while they load belongs to it."""
         if self._process_run:
+            process_end.watch()
             self._open_process_run()
 
     def current(self, opens: bool) -> tuple[Session, Place] | None:
@@ -66,11 +68,12 @@ class ImplicitRuns:
         with self._lock:
             sessions = [*self._by_trace.values()]
             self._by_trace.clear()
-            if self._of_process is not None:
-                sessions.append(self._of_process)
-                self._of_process = None
+            of_process, self._of_process = self._of_process, None
         for session in sessions:
             self._runs.close(session, output=None, error=None)
+        if of_process is not None:
+            self._runs.close(of_process, output=None, error=process_end.failure())
+            process_end.unwatch()
 
     def _open_process_run(self, *, afresh: bool = False) -> Session | None:
         with self._lock:

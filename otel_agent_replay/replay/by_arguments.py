@@ -15,7 +15,7 @@ from functools import cached_property
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Answer, Place
 from otel_agent_replay.errors import CrossingRefused, DamagedRecording, MissingPayload, ReplayInterrupt, TapeUnreadable
-from otel_agent_replay.model import ORDER_MARKS, Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun
+from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun
 from otel_agent_replay.payload.codec import decode
 from otel_agent_replay.replay.tape import Entry, Tape
 from otel_agent_replay.replay.virtual_clock import VirtualClock
@@ -158,14 +158,15 @@ class _Index:
 def _reads_in(recorded: RecordedRun, until: int) -> Mapping[tuple[tuple[str, ...], str, str], deque[Read]]:
     """Return the reads made after `until`, in order, by place, thread of control and name.
 
-    Marks of the run's order are no reads. Of numpy's shared generator the states are recorded, each told by the one
-    before: they are of use only as a whole.
+    What is told of the run's order and waits is no clock's. Of numpy's shared generator the states are recorded, each
+    told by the one before: they are of use only as a whole.
     """
     found: dict[tuple[tuple[str, ...], str, str], deque[Read]] = {}
     for node in recorded.nodes:
         for read in node.reads:
-            told = not read.name.startswith(_NUMPY) or read.name.startswith(_NUMPY_ENTROPY)
-            if told and read.kind in _BULK and read.name not in ORDER_MARKS and read.sequence > until:
+            told = read.shows_time if read.kind is Kind.CLOCK else read.kind in _BULK
+            whole = read.name.startswith(_NUMPY) and not read.name.startswith(_NUMPY_ENTROPY)
+            if told and not whole and read.sequence > until:
                 found.setdefault((node.path, read.strand, read.name), deque()).append(read)
     return found
 

@@ -174,6 +174,7 @@ def test_clocks_show_again_what_they_showed_where_they_were_read():
         builders.run("agent")
         .read(Kind.CLOCK, "time.monotonic", 1.0)
         .read(Kind.CLOCK, THREAD_END, 5)
+        .read(Kind.CLOCK, "wait.any", 5)
         .read(Kind.CLOCK, "time.monotonic", 2.0)
         .build()
     )
@@ -184,6 +185,7 @@ def test_clocks_show_again_what_they_showed_where_they_were_read():
     assert answers.read(Kind.CLOCK, "time.monotonic", elsewhere, strand) is None
     assert answers.read(Kind.CLOCK, "time.monotonic", PLACE, strand).value == 1.0
     assert answers.read(Kind.CLOCK, THREAD_END, PLACE, strand) is None
+    assert answers.read(Kind.CLOCK, "wait.any", PLACE, strand) is None
     clock.asleep(60)()
     assert answers.read(Kind.CLOCK, "time.monotonic", PLACE, strand) is None
     assert clock.read(Kind.CLOCK, "time.monotonic", PLACE, strand).value >= 61
