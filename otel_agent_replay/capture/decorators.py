@@ -18,7 +18,7 @@ from otel_agent_replay.boundary.effects import key_above
 from otel_agent_replay.boundary.session import active_for_declared
 from otel_agent_replay.capture.agents import AgentDeclaration, wrap
 from otel_agent_replay.capture.relay import relayed
-from otel_agent_replay.capture.signatures import parameters_of
+from otel_agent_replay.capture.signatures import parameters_of, takes
 from otel_agent_replay.capture.surroundings import add_source
 from otel_agent_replay.errors import AwaitingPerson, ConfigurationError
 from otel_agent_replay.model import CaptureLevel, Kind, SideEffect
@@ -147,7 +147,7 @@ def tool(
     _check_rehearsal(dry_run, sandbox)
 
     def decorate(inner: Callable[..., Any]) -> Any:
-        wants_key = tools.KEY_PARAMETER in inspect.signature(inner).parameters and idempotency_key is None
+        wants_key = idempotency_key is None and takes(inner, tools.KEY_PARAMETER)
         safeguards = None
         if recover is not None or dry_run is not None or sandbox or approval or wants_key:
             safeguards = tools.Safeguards(

@@ -20,6 +20,14 @@ def parameters_of(function: Callable[..., Any]) -> tuple[tuple[str, ...], bool]:
     return tuple(names[1:] if is_method else names), is_method
 
 
+def takes(function: Callable[..., Any], name: str) -> bool:
+    """Return whether the function has a parameter of that name, as far as its signature tells."""
+    try:
+        return name in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
 def defaults_of(function: Callable[..., Any]) -> dict[str, Any]:
     """Return the defaults of the function's parameters by name."""
     try:
