@@ -13,6 +13,7 @@ import click
 from otel_agent_replay.report.safe_text import visible
 
 SCHEMA_VERSION = 1
+FOUND = 1
 USAGE = 2
 NOT_NOW = 75
 CANNOT_JUDGE = 125

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from otel_agent_replay.cli.output import remark
+from otel_agent_replay.cli.output import FOUND, remark
 
 if TYPE_CHECKING:
     from otel_agent_replay.export.sealer import SealReport
     from otel_agent_replay.lake.catalog import Lake
+    from otel_agent_replay.lake.passed_over import PassedOver
 
 
-def open_lake(lake: Path, *, verbose: bool = False) -> Lake:
-    """Seal what is closed and return the lake. What could not be sealed is said on standard error, never hidden."""
+def open_lake(lake: Path, *, verbose: bool = False, passed_over: PassedOver | None = None) -> Lake:
+    """Seal what is closed and return the lake. What could not be sealed is said on standard error, never hidden.
+
+    With `passed_over` lists leave out what cannot be read; the command says so (`tell_passed_over`).
+    """
     from otel_agent_replay.export.sealer import seal
     from otel_agent_replay.lake.catalog import Lake
 
@@ -24,7 +29,19 @@ def open_lake(lake: Path, *, verbose: bool = False) -> Lake:
         remark(f"note: the journal of {lake} could not be sealed ({error}); runs that lie there are not shown")
     else:
         tell_sealing(report, verbose=verbose)
-    return Lake(lake)
+    return Lake(lake, passed_over)
+
+
+def tell_passed_over(files: Mapping[Path, str]) -> int:
+    """Name on standard error the files that were passed over; return the exit code that says whether there were any."""
+    for why in files.values():
+        remark(f"left out: {why}")
+    return FOUND if files else 0
+
+
+def passed_over_facts(files: Mapping[Path, str]) -> list[dict[str, str]]:
+    """Return the files that were passed over as they stand in a JSON document."""
+    return [{"file": str(path), "why": why.partition("\n")[0]} for path, why in files.items()]
 
 
 def tell_absent(lake: Path) -> None:

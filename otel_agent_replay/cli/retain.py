@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ import click
 
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit_json
-from otel_agent_replay.cli.reading import open_lake, tell_absent
+from otel_agent_replay.cli.reading import open_lake, passed_over_facts, tell_absent, tell_passed_over
 from otel_agent_replay.cli.sealed_case import refuse_case_lake
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ its steps with a younger fork, is gone on with now, or waits for a person. In th
 pending ones and those in doubt stay.
 
 \b
-Exit codes: 0 done, 2 usage, 125 it could not be done: somebody seals or compacts the lake, or it cannot be written.
+A file that cannot be read stays, but for an old one, and is named: where its forks came from is not known, so that
+may go.
+
+\b
+Exit codes: 0 done, 1 done, and files cannot be read, 2 usage, 125 it could not be done: somebody seals or compacts the
+lake, or it cannot be written.
 
 \b
 Example:
@@ -82,6 +88,7 @@ def retain(
     folders = cases or ((_CASES,) if _CASES.is_dir() else ())
     report, forgotten = _retain(lake, since_ns, labels, folders, ledger, dry_run=dry_run)
     _tell(report, forgotten, as_json=as_json)
+    sys.exit(tell_passed_over(report.unreadable))
 
 
 def _hold(lake: Path, text: str, note: str, *, stands: bool, as_json: bool) -> None:
@@ -152,6 +159,7 @@ def _tell(report: RetentionReport, forgotten: int, *, as_json: bool) -> None:
         "bytes": report.size,
         "ledger_runs": forgotten,
         "kept": kept,
+        "unreadable": passed_over_facts(report.unreadable),
     }
     if as_json:
         emit_json({"schema": "agent-replay/retain", "schema_version": 1, **document})

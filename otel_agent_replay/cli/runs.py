@@ -10,13 +10,14 @@ import click
 
 from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_option
 from otel_agent_replay.cli.output import emit, remark
-from otel_agent_replay.cli.reading import open_lake
+from otel_agent_replay.cli.reading import open_lake, passed_over_facts, tell_passed_over
 
 if TYPE_CHECKING:
     from otel_agent_replay.lake.catalog import RunSummary
 
 _EPILOG = """\b
-Exit codes: 0 listed (also when there is none), 2 usage, 125 the lake cannot be read.
+Exit codes: 0 listed (also when there is none), 1 listed but for files that cannot be read, 2 usage, 125 the lake
+cannot be read.
 
 \b
 Example:
@@ -33,20 +34,25 @@ Example:
 @verbose_option
 def runs(lake: Path, limit: int, agent: str | None, as_json: bool, verbose: bool) -> int:
     """List runs, newest first."""
-    found = open_lake(lake, verbose=verbose).runs(limit=None if agent is not None or not limit else limit + 1)
+    from otel_agent_replay.lake.passed_over import PassedOver
+
+    passed_over = PassedOver()
+    stored = open_lake(lake, verbose=verbose, passed_over=passed_over)
+    found = stored.runs(limit=None if agent is not None or not limit else limit + 1)
     if agent is not None:
         found = [summary for summary in found if summary.run.agent == agent]
     shown = found[:limit] if limit else found
     cut = len(found) > len(shown)
     if as_json:
-        emit([_facts(summary) for summary in shown], as_json=True, title="runs", more_exist=cut)
-        return 0
+        unreadable = passed_over_facts(passed_over.files)
+        emit([_facts(one) for one in shown], as_json=True, title="runs", more_exist=cut, unreadable=unreadable)
+        return tell_passed_over(passed_over.files)
     emit([_row(summary) for summary in shown], as_json=False, title="runs")
     if cut:
         remark(f"… older runs are not shown: --limit {limit} is reached (--limit 0 shows all)")
     if not shown and lake.is_dir():
         remark(_why_empty(lake, agent))
-    return 0
+    return tell_passed_over(passed_over.files)
 
 
 def _why_empty(lake: Path, agent: str | None) -> str:

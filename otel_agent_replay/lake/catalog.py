@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from otel_agent_replay.errors import RunNotFound
+from otel_agent_replay.errors import DamagedRecording, RunNotFound
 from otel_agent_replay.lake.attempt_rows import ROOT_COLUMNS, AttemptRows, attempts_in
 from otel_agent_replay.lake.layout import (
     PAYLOADS,
@@ -26,12 +27,15 @@ from otel_agent_replay.lake.layout import (
 )
 from otel_agent_replay.lake.losses_of import losses_of
 from otel_agent_replay.lake.parquet_file import damage_named
+from otel_agent_replay.lake.passed_over import PassedOver
 from otel_agent_replay.lake.payload_store import PackReader
 from otel_agent_replay.lake.run_row import load_run
 from otel_agent_replay.lake.schema import file_facts
 from otel_agent_replay.lake.trace_index import runs_of_traces
 from otel_agent_replay.lake.whole_run import merged_attempts, merged_facts, with_prefix
 from otel_agent_replay.model import Loss, RecordedRun, Run, digest_of, run_started_ms
+
+_Read = TypeVar("_Read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +90,14 @@ class StoredRun(RecordedRun):
 
 
 class Lake:
-    """A folder of runs. `root` need not exist: it is then a lake without runs."""
+    """A folder of runs. `root` need not exist: it is then a lake without runs.
 
-    def __init__(self, root: Path) -> None:
+    With `passed_over` lists of runs leave files out that cannot be read, and put them there; else they raise.
+    """
+
+    def __init__(self, root: Path, passed_over: PassedOver | None = None) -> None:
         self.root = Path(root)
+        self.passed_over = passed_over
 
     def runs(
         self, *, since_ns: int | None = None, until_ns: int | None = None, limit: int | None = None
@@ -101,7 +109,7 @@ class Lake:
         for file in all_files(self.root, SPANS, newest_first=True, first_ms=first_ms, last_ms=last_ms):
             if limit is not None and len(found) >= limit and file.last_ms < _oldest_ms(found, limit):
                 continue
-            for root in root_rows(file, ROOT_COLUMNS).to_pylist():
+            for root in self._roots(file, ROOT_COLUMNS):
                 found.setdefault(root["run_id"], {}).setdefault(root["attempt"], root)
         summaries = [_summary([roots[number] for number in sorted(roots)]) for roots in found.values()]
         summaries = [
@@ -129,12 +137,18 @@ class Lake:
         """Return the id of the run with this run id, trace id or unique prefix of one (hexadecimal).
 
         Run ids come first: they name the hour they lie in, so that few files are read. Trace ids, which may lie
-        anywhere, are looked at when no run id begins so. Raises RunNotFound when there is none or more than one.
+        anywhere, are looked at when no run id begins so. Raises RunNotFound when there is none or more than one, and
+        DamagedRecording when there is none and it may lie in a file that cannot be read.
         """
         lowest, highest = id_range(text)
-        found = self.between("run_id", lowest, highest) or self.between("trace_id", lowest, highest)
+        whole = Lake(self.root, PassedOver() if self.passed_over is None else self.passed_over)
+        found = whole.between("run_id", lowest, highest) or whole.between("trace_id", lowest, highest)
         if len(found) == 1:
             return found.pop()
+        if not found and whole.passed_over is not None and whole.passed_over.files:
+            first, *more = whole.passed_over.files.values()
+            others = f", nor can {len(more)} others" if more else ""
+            raise DamagedRecording(f"no run {text!r} in what can be read of this lake. {first}{others}")
         raise RunNotFound(text, sorted(run_id.hex() for run_id in found))
 
     def between(
@@ -153,17 +167,18 @@ class Lake:
         if column == "trace_id":
             everywhere = first_ms is None and last_ms is None
             files = all_files(self.root, SPANS, first_ms=first_ms, last_ms=last_ms)
-            return runs_of_traces(self.root, files, _trace_ids, lowest, highest, all_of_them=everywhere)
+            return runs_of_traces(self.root, files, self._trace_ids_of, lowest, highest, all_of_them=everywhere)
         if lowest == highest:
             return {lowest} if self.has(lowest) else set()
         files = all_files(self.root, SPANS, first_ms=run_started_ms(lowest), last_ms=run_started_ms(highest))
-        return {run_id for file in files for run_id in _runs_between(file, lowest, highest)}
+        ids = (root["run_id"] for file in files for root in self._roots(file, ["run_id"]))
+        return {run_id for run_id in ids if lowest <= run_id <= highest}
 
     def forks_in(self, partition: Partition) -> dict[bytes, bytes]:
         """Return the forks among the runs of an hour, each with its origin."""
         found = {}
         for file in files_in(partition.folder(self.root, SPANS)):
-            roots = root_rows(file, ["run_id", "run.origin_run_id", "run.fork_step"]).to_pylist()
+            roots = self._roots(file, ["run_id", "run.origin_run_id", "run.fork_step"])
             found.update({root["run_id"]: root["run"]["origin_run_id"] for root in roots if root["run"]["fork_step"]})
         return found
 
@@ -234,6 +249,19 @@ class Lake:
             found.update({root["run_id"]: root["run"]["ordinal"] for root in ours.to_pylist()})
         return found
 
+    def _roots(self, file: LakeFile, columns: list[str]) -> list[dict[str, Any]]:
+        """Return `columns` of the root rows of a file; none of one that is passed over."""
+        table = self._read(file, partial(root_rows, file, columns))
+        return [] if table is None else table.to_pylist()
+
+    def _trace_ids_of(self, file: LakeFile) -> pa.Table | None:
+        """Return the ids in the root rows of a file; None of one that is passed over."""
+        return self._read(file, partial(_trace_ids, file))
+
+    def _read(self, file: LakeFile, read: Callable[[], _Read]) -> _Read | None:
+        """Return what `read` gives of a file; None of one that is passed over."""
+        return read() if self.passed_over is None else self.passed_over.read(file.path, read)
+
     def _process_of(self, run_id: bytes) -> str:
         """Return the process of the run's first attempt."""
         roots: dict[int, dict[str, Any]] = {}
@@ -250,10 +278,9 @@ class Lake:
         started_ms = run_started_ms(run_id)
         for file in files_in(Partition.of_ms(started_ms).folder(self.root, SPANS)):
             if file.first_ms <= started_ms <= file.last_ms:
-                parquet = open_spans(file)
-                groups = _groups_with(parquet, run_id)
-                if groups and _contains(file, parquet, groups, run_id):
-                    yield file, parquet, groups
+                found = self._read(file, partial(_groups_of, file, run_id))
+                if found is not None:
+                    yield file, *found
 
     def pack_of(self, run_id: bytes, attempt: int, *, but: Path) -> tuple[Path, Mapping[bytes, int]] | None:
         """Return the payloads file of an attempt and the number of each digest; None where it is `but`, or none."""
@@ -341,6 +368,13 @@ def _groups_with(parquet: pq.ParquetFile, run_id: bytes) -> list[int]:
     return groups
 
 
+def _groups_of(file: LakeFile, run_id: bytes) -> tuple[pq.ParquetFile, list[int]] | None:
+    """Return an open file that holds rows of the run, and the row groups that may have them; None where none does."""
+    parquet = open_spans(file)
+    groups = _groups_with(parquet, run_id)
+    return (parquet, groups) if groups and _contains(file, parquet, groups, run_id) else None
+
+
 def _contains(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id: bytes) -> bool:
     with damage_named(file.path):
         column = parquet.read_row_groups(groups, columns=["run_id"], use_threads=False).column("run_id")
@@ -371,16 +405,6 @@ def root_rows(file: LakeFile, columns: list[str]) -> pa.Table:
 
 def _trace_ids(file: LakeFile) -> pa.Table:
     return root_rows(file, ["run_id", "trace_id"])
-
-
-def _runs_between(file: LakeFile, lowest: bytes, highest: bytes) -> list[bytes]:
-    """Return the ids of the runs of a file that lie between two."""
-    values = root_rows(file, ["run_id"]).column("run_id")
-    between = pc.and_(
-        pc.greater_equal(values, pa.scalar(lowest, values.type)), pc.less_equal(values, pa.scalar(highest, values.type))
-    )
-    found: list[Any] = values.filter(between).to_pylist()
-    return found
 
 
 def _summary(roots: Sequence[dict[str, Any]]) -> RunSummary:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Collection
 from pathlib import Path
 
 from otel_agent_replay.lake.layout import PAYLOADS, SPANS, all_files, beside
@@ -15,10 +16,14 @@ _KEPT = 8  # statements whose lists are remembered; cursors of one connection ma
 
 
 class LakeListing:
-    """Lists the files of a lake's tables as they were when a transaction first asked. Safe to share between threads."""
+    """Lists the files of a lake's tables as they were when a transaction first asked, but for some that are left out.
 
-    def __init__(self, lake: Path) -> None:
+    Safe to share between threads.
+    """
+
+    def __init__(self, lake: Path, without: Collection[Path] = ()) -> None:
         self._lake = lake
+        self._without = frozenset(without)
         self._found: OrderedDict[int, dict[str, list[Path]]] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -35,7 +40,8 @@ class LakeListing:
             if table == PAYLOADS:
                 # Payloads come before their spans and go after them: those of the spans that were listed are there.
                 spans = self._files(SPANS, found)
-                found[table] = [path for path in (beside(one, PAYLOADS) for one in spans) if path.is_file()]
+                packs = (beside(one, PAYLOADS) for one in spans)
+                found[table] = [path for path in packs if path.is_file() and path not in self._without]
             else:
-                found[table] = [file.path for file in all_files(self._lake, table)]
+                found[table] = [one.path for one in all_files(self._lake, table) if one.path not in self._without]
         return found[table]

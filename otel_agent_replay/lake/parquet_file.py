@@ -63,6 +63,13 @@ _STATISTICS = ["run_id", "root", "start_ns", "number"]
 """What prunes row groups. Statistics of other columns would only make the footer longer."""
 
 
+NEXT_STEP = (
+    "put a copy of the file back if there is one, or move it out of the lake, which is then without what lies in it; "
+    "`agent-replay doctor --deep` says what else is damaged, and --repair mends what can be"
+)
+"""What somebody can do about a file of a lake that cannot be read."""
+
+
 @contextlib.contextmanager
 def damage_named(path: Path) -> Iterator[None]:
     """Turn what Arrow says of a broken file into DamagedRecording that names it; a file that is gone stays that."""
@@ -71,7 +78,7 @@ def damage_named(path: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except (OSError, ValueError, pa.ArrowException) as error:
-        raise DamagedRecording(f"{path} cannot be read: {error}") from error
+        raise DamagedRecording(f"{path} cannot be read: {error}\n{NEXT_STEP}") from error
 
 
 class ParquetOutput:

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.lake.parquet_file import damage_named
+from otel_agent_replay.lake.parquet_file import NEXT_STEP, damage_named
 from otel_agent_replay.lake.request_pieces import Piece, RequestPieces
 from otel_agent_replay.lake.schema import PAYLOADS, file_facts
 from otel_agent_replay.lake.state_pieces import StatePieces, ranges_of
@@ -172,7 +172,8 @@ class PackReader:
         data = self.stored(number)
         if digest_of(data) != digest:
             raise DamagedRecording(
-                f"payload {digest.hex()[:16]} (number {number} of {self._path}) was altered: its digest is another"
+                f"payload {digest.hex()[:16]} (number {number} of {self._path}) was altered: its digest is another; "
+                "`agent-replay verify RUN` names all that is altered in a run, `agent-replay doctor --deep` in the lake"
             )
         return data
 
@@ -216,7 +217,9 @@ class PackReader:
     def group_of(self, number: int) -> PayloadGroup:
         """Return the row group that holds a number."""
         if not 0 <= number < self._starts[-1]:
-            raise DamagedRecording(f"{self._path} has no payload number {number}")
+            raise DamagedRecording(
+                f"{self._path} has no payload number {number}: it is not the file that was written; {NEXT_STEP}"
+            )
         index = bisect.bisect_right(self._starts, number) - 1
         with self._lock:
             group = self._cache.get(index)

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from otel_agent_replay.errors import RecordingError
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.layout import LABELS, LOSSES, PAYLOADS, SPANS, Partition, all_partitions
+from otel_agent_replay.lake.passed_over import PassedOver
 from otel_agent_replay.model import run_started_ms
 
 _IN_ORDER = (SPANS, LOSSES, LABELS, PAYLOADS)
@@ -36,7 +37,8 @@ class Kept:
 class RetentionReport:
     """What was deleted, or with `dry_run` would be: hours, the runs that began in them, files and bytes.
 
-    `kept` are old hours that stay. A run in a file that cannot be read is not counted, its file is.
+    `kept` are old hours that stay. A run in a file that cannot be read is not counted, its file is. Those in
+    `unreadable`, each with the reason, stay: which runs the forks in them came from is not known.
     """
 
     dry_run: bool
@@ -45,6 +47,7 @@ class RetentionReport:
     files: int = 0
     size: int = 0
     kept: list[Kept] = field(default_factory=list)
+    unreadable: Mapping[Path, str] = field(default_factory=dict)
 
 
 def retain(
@@ -52,20 +55,22 @@ def retain(
 ) -> RetentionReport:
     """Delete the hours of a lake that were over before `since_ns` (Unix nanoseconds).
 
-    `needed` are runs that must stay, with all of their hour, and what for. Raises DamagedRecording or
-    UnsupportedFormat, with nothing deleted, when a file that is kept cannot be read for the forks in it; OSError when
-    the lake cannot be written.
+    `needed` are runs that must stay, with all of their hour, and what for. What cannot be read among the files that
+    stay is passed over and told: a torn file must not fill the disk. Raises UnsupportedFormat, with nothing deleted,
+    when a file that is kept is of a newer version; OSError when the lake cannot be written.
     """
     lake = Path(lake)
-    catalog = Lake(lake)
+    passed_over = PassedOver()
+    catalog = Lake(lake, passed_over)
     partitions = all_partitions(lake)
     old = {partition for partition in partitions if partition.end_ns <= since_ns}
     report = RetentionReport(dry_run)
     report.kept = _kept(catalog, old, [one for one in partitions if one not in old], needed)
+    report.unreadable = passed_over.files
     old -= {kept.partition for kept in report.kept}
     report.partitions = [partition for partition in partitions if partition in old]
     for partition in report.partitions:
-        _count(catalog, partition, report)
+        _count(Lake(lake), partition, report)
         if not dry_run:
             _delete(lake, partition)
     return report

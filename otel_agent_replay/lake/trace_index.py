@@ -22,8 +22,8 @@ import pyarrow.compute as pc
 
 from otel_agent_replay.lake.layout import LakeFile, temporary_beside
 
-Read = Callable[[LakeFile], pa.Table]
-"""Returns `run_id` and `trace_id` of the root rows of a file."""
+Read = Callable[[LakeFile], "pa.Table | None"]
+"""Returns `run_id` and `trace_id` of the root rows of a file; None of one that is passed over."""
 
 _TOLD, _CHECK = b"told", b"check"
 """Metadata of the file: JSON, the names of the files and what is known of each block; and its CRC-32, in decimal."""
@@ -55,15 +55,15 @@ def runs_of_traces(
         found = {run_id for run_id, name in index.between(lowest, highest) if name in asked}
     except _Damaged:
         index, found = _Index.empty(damaged=True), set()
-    unknown = [file for name, file in asked.items() if name not in index.known]
-    tables = [read(file) for file in unknown]
-    for table in tables:
+    tables = {name: read(file) for name, file in asked.items() if name not in index.known}
+    unknown = {name: table for name, table in tables.items() if table is not None}
+    for table in unknown.values():
         ids: list[list[Any]] = [table.column(name).to_pylist() for name in ("trace_id", "run_id")]
         found.update(run_id for trace_id, run_id in zip(*ids, strict=True) if lowest <= trace_id <= highest)
     if all_of_them and (len(unknown) >= _UNKNOWN_FILES or index.damaged):
         with contextlib.suppress(OSError):  # read-only, full: the next one reads these files again
             try:
-                index.with_files(list(map(_name, unknown)), tables, asked).write(path)
+                index.with_files(list(unknown), list(unknown.values()), asked).write(path)
             except _Damaged:
                 path.unlink(missing_ok=True)  # in what was not asked for: the next one begins with nothing
     return found

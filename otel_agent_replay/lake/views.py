@@ -7,6 +7,7 @@ what a request says and what a search found. README.md beside this file document
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,18 +56,19 @@ _HIVE_TYPES = "{'date': DATE, 'hour': INTEGER}"
 _BEFORE_ALL = -1  # no transaction has that number
 
 
-def connect(lake: Path, *, run_id: bytes | None = None) -> duckdb.DuckDBPyConnection:
+def connect(lake: Path, *, run_id: bytes | None = None, without: Collection[Path] = ()) -> duckdb.DuckDBPyConnection:
     """Return an in-memory connection with the views of `lake`; of an empty or absent lake they have no rows.
 
-    With `run_id` they have the rows of that run alone. SQL run on it reads the lake's tables and no other file, URL
-    or extension; the connection holds no lock on the lake. Tables that have no file yet are seen as empty for as
-    long as the connection lives. Raises DamagedRecording where a file of the lake cannot be read.
+    With `run_id` they have the rows of that run alone; the files of the lake in `without` are left out. SQL run on it
+    reads the lake's tables and no other file, URL or extension; the connection holds no lock on the lake. Tables that
+    have no file yet are seen as empty for as long as the connection lives. Raises DamagedRecording where a file of the
+    lake cannot be read.
     """
     root = Path(lake).resolve()
     connection = duckdb.connect(":memory:")
     # Published files never change: their footers, a good part of the time of a short query, are read once.
     connection.execute("SET parquet_metadata_cache = true")
-    listing = LakeListing(root)
+    listing = LakeListing(root, {Path(path).resolve() for path in without})
     _define_functions(connection, root, listing)
     try:
         for table, arrow_schema in _SCHEMAS.items():

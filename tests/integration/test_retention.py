@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from otel_agent_replay.errors import CannotJudge, DamagedRecording, RunNotFound
+from otel_agent_replay.errors import CannotJudge, RunNotFound
 from otel_agent_replay.export.journal import Journal
 from otel_agent_replay.export.retaining import retain_lake
 from otel_agent_replay.export.sealer import seal, seal_lock
@@ -104,16 +104,18 @@ def test_the_origin_of_a_younger_fork_stays_with_its_hour(lake: Path) -> None:
     assert retain(lake, at(4)).runs == 4
 
 
-def test_nothing_is_deleted_when_a_kept_file_cannot_be_read(lake: Path) -> None:
-    """It may hold a fork of what is old."""
+def test_a_kept_file_that_cannot_be_read_is_told_and_keeps_no_old_hour(lake: Path) -> None:
+    """A torn file does not fill the disk; it stays, and is whole again when a copy of it is put back."""
     old, young = make(lake, 0), make(lake, 1)
     (path,) = [file for file in (lake / "spans").rglob("*.parquet") if "hour=13" in str(file)]
     whole = path.read_bytes()
     path.write_bytes(whole[:50])
-    with pytest.raises(DamagedRecording):
-        retain(lake, at(1))
+    report = retain(lake, at(1))
+    assert (report.runs, list(report.unreadable)) == (1, [path])
+    assert "put a copy of the file back" in report.unreadable[path]
     path.write_bytes(whole)
-    assert there(lake) == {old.run_id, young.run_id}
+    assert old.run_id not in there(lake)
+    assert there(lake) == {young.run_id}
 
 
 def test_an_old_file_that_cannot_be_read_goes_too(lake: Path) -> None:
