@@ -85,12 +85,14 @@ def _listening():
     threads = [threading.Thread(target=watch) for watch in (watch_tcp, watch_udp)]
     for thread in threads:
         thread.start()
-    yield tcp.getsockname()[1], udp.getsockname()[1], reached
-    stop.set()
-    for thread in threads:
-        thread.join()
-    tcp.close()
-    udp.close()
+    try:
+        yield tcp.getsockname()[1], udp.getsockname()[1], reached
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        tcp.close()
+        udp.close()
 
 
 def _child(tmp_path, outside, body):
