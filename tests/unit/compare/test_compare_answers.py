@@ -60,6 +60,24 @@ def test_the_same_agent_recorded_twice_is_identical_in_one_line():
     assert comparison.volatile == {"ids of tool calls and messages": 1}
 
 
+def test_ids_in_the_names_of_steps_part_no_runs():
+    """A step that is named after an id which each run draws anew, of whatever form, is the same step."""
+    ids = (
+        ("550e8400-e29b-41d4-a716-446655440000", "0f1e2d3c4b5a6978", "1700000001"),
+        ("67e55044-10b1-426f-9247-bb680e5fe0c8", "a0b1c2d3e4f56789", "1800000002"),
+    )
+
+    def agent(names):
+        builder = run("desk")
+        for name in names:
+            builder.tool(f"job {name}", {"ask": "state"}, "done")
+        return builder.build()
+
+    comparison = compare(agent(ids[0]), agent(ids[1]))
+    assert comparison.verdict is Verdict.IDENTICAL, comparison.sentence
+    assert comparison.changes == []
+
+
 def test_a_changed_tool_result_is_named_first():
     """With one tool result changed the departure is exactly that node, and what follows carries it."""
     comparison = compare(weather_agent(1), weather_agent(2, temperature=30, final="It is 30 degrees"))
