@@ -2,7 +2,8 @@
 
 Floor: the same client over its own MockTransport with canned bytes. Peer: vcrpy playing a cassette of the same calls
 (matching on method, URI and body, as exactness needs). The replay is the real one: matching, order, fence of departures,
-its own recording as a run.
+its own recording as a run. The client takes most of the time of a replay and all of it is also in vcrpy's; so the same
+requests are also made by a bare HTTP client, which shows the two replayers alone.
 
 The figure above the floor is the thread's CPU time of the calls and of opening and closing the run, best against
 best of rounds taken in turn; what is paid once, loading the run out of the lake, is reported apart. The comparison
@@ -39,20 +40,30 @@ def client_of(url: str, **options) -> openai.OpenAI:
     return openai.OpenAI(api_key="k", base_url=url, max_retries=0, **options)
 
 
-def converse(client: openai.OpenAI, steps: int, growing: bool) -> None:
+def httpx2_client(url: str) -> httpx2.Client:
+    return httpx2.Client(base_url=url)
+
+
+def ask(client: openai.OpenAI | httpx2.Client, url: str, messages: list[dict[str, str]]) -> None:
+    if isinstance(client, httpx2.Client):
+        client.post(f"{url}/chat/completions", json={"model": "m", "messages": messages}).json()
+    else:
+        client.chat.completions.create(model="m", messages=messages)
+
+
+def converse(client: openai.OpenAI | httpx2.Client, url: str, steps: int, growing: bool) -> None:
     messages = [{"role": "system", "content": "You are an agent."}]
     for number in range(steps):
         text = f"step {number} " + ("x" * TURN if growing else "")
         request = [*messages, {"role": "user", "content": text}]
-        client.chat.completions.create(model="m", messages=request)
+        ask(client, url, request)
         if growing:
             messages = [*request, {"role": "assistant", "content": "Hello there"}]
 
 
-def recorded_run(folder: Path, steps: int, growing: bool, url: str):
+def recorded_run(folder: Path, client, steps: int, growing: bool, url: str):
     runtime = replay.configure(lake=folder, seal="off")
-    client = client_of(url)
-    agent = replay.agent(name="bench")(lambda: converse(client, steps, growing))
+    agent = replay.agent(name="bench")(lambda: converse(client, url, steps, growing))
     agent()
     runtime.journal.rotate()
     seal(folder)
@@ -102,74 +113,70 @@ def above_the_floor(
     return [best, *beyond], 1000 * min(floors) / steps, 1000 * min(loads)
 
 
-def cassette(path: Path, steps: int, growing: bool, url: str):
+def cassette(path: Path, client, steps: int, growing: bool, url: str):
     recorder = vcr.VCR(match_on=["method", "uri", "body"], record_mode="once")
-    client = client_of(url)
     with recorder.use_cassette(str(path)):
-        converse(client, steps, growing)
+        converse(client, url, steps, growing)
 
     def action() -> None:
         with recorder.use_cassette(str(path), record_mode="none"):
-            converse(client, steps, growing)
+            converse(client, url, steps, growing)
 
     return action
+
+
+def beside_vcrpy(folder: Path, make, url: str, canned, steps: int, label: str) -> Figure:
+    """Hold whole replays against vcrpy's, loading included; `make` gives the client, `canned` is it at its floor."""
+    folder.mkdir()
+    peer = cassette(folder / "cassette.yaml", make(url), steps, True, url)
+    subject = replaying(*recorded_run(folder / "lake", make(url), steps, True, url))
+    pairs = paired(peer, subject, rounds=3 if steps == 100 else 7, warmup=1)
+    replay.shutdown()
+    middle, low, high = spread([a / b for a, b in pairs])
+    client_alone = min(timed(lambda: converse(canned, url, steps, True)) for _ in range(3))
+    vcrpy, ours = min(a for a, _ in pairs), min(b for _, b in pairs)
+    return Figure(
+        f"vcrpy against exact replay, {label}",
+        middle,
+        5 if steps == 10 else 15,
+        "x",
+        at_most=False,
+        low=low,
+        high=high,
+        detail=f"({vcrpy:.4f} s against {ours:.4f} s, of which the client itself takes {client_alone:.4f} s; "
+        f"beyond the client {(vcrpy - client_alone) / (ours - client_alone):.1f}x)",
+    )
 
 
 def main() -> int:
     folder = Path(tempfile.mkdtemp(prefix="bench-"))
     figures = []
+    answer = httpx2.MockTransport(
+        lambda _: httpx2.Response(200, headers={"content-type": "application/json"}, content=PLAIN)
+    )
+    bare = httpx2.Client(transport=answer)
     with server.serving() as url:
-        canned = client_of(
-            url,
-            http_client=httpx2.Client(
-                transport=httpx2.MockTransport(
-                    lambda _: httpx2.Response(200, headers={"content-type": "application/json"}, content=PLAIN)
-                )
-            ),
+        canned = client_of(url, http_client=bare)
+        parts = recorded_run(folder / "lake50", client_of(url), 50, False, url)
+        beyond, floor, loading = above_the_floor(*parts, lambda: converse(canned, url, 50, False), 50)
+        replay.shutdown()
+        _, low, high = spread(beyond)
+        figures.append(
+            Figure(
+                "exact replay of 50 model calls, above the client's own floor",
+                beyond[0],
+                0.2,
+                "ms a call",
+                low=low,
+                high=high,
+                detail=f"(floor {floor:.2f} ms a call)",
+            )
         )
-        for steps, growing, label in (
-            (50, False, "50 model calls"),
-            (10, True, "10 steps"),
-            (100, True, "100 steps, 15 MB of requests"),
-        ):
-            peer = cassette(folder / f"{steps}.yaml", steps, growing, url)
-            parts = recorded_run(folder / f"lake{steps}", steps, growing, url)
-            subject = replaying(*parts)
-            if steps == 50:
-                beyond, floor, loading = above_the_floor(*parts, lambda: converse(canned, 50, False), steps)
-                _, low, high = spread(beyond)
-                figures.append(
-                    Figure(
-                        "exact replay of 50 model calls, above the client's own floor",
-                        beyond[0],
-                        0.2,
-                        "ms a call",
-                        low=low,
-                        high=high,
-                        detail=f"(floor {floor:.2f} ms a call)",
-                    )
-                )
-                figures.append(Figure("loading that run out of the lake, once", loading, 25, "ms"))
-            else:
-                pairs = paired(peer, subject, rounds=3 if steps == 100 else 7, warmup=1)
-                middle, low, high = spread([a / b for a, b in pairs])
-                set_run_factory(None)
-                client_alone = min(timed(lambda: converse(canned, steps, growing)) for _ in range(3))
-                vcrpy, ours = min(a for a, _ in pairs), min(b for _, b in pairs)
-                figures.append(
-                    Figure(
-                        f"vcrpy against exact replay, {label}",
-                        middle,
-                        5 if steps == 10 else 15,
-                        "x",
-                        at_most=False,
-                        low=low,
-                        high=high,
-                        detail=f"({vcrpy:.3f} s against {ours:.3f} s, of which the client itself takes {client_alone:.3f} s; "
-                        f"beyond the client {(vcrpy - client_alone) / (ours - client_alone):.1f}x)",
-                    )
-                )
-            replay.shutdown()
+        figures.append(Figure("loading that run out of the lake, once", loading, 25, "ms"))
+        for steps, label in ((10, "10 steps"), (100, "100 steps, 15 MB of requests")):
+            for make, at_floor, client in ((client_of, canned, "openai"), (httpx2_client, bare, "a bare HTTP client")):
+                place = folder / f"{client}-{steps}"
+                figures.append(beside_vcrpy(place, make, url, at_floor, steps, f"{label}, {client}"))
     return report("replay_model_calls", figures)
 
 

@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
+from otel_agent_replay.boundary.native_waits import plain_acquire
 from otel_agent_replay.export.loss_count import LossCount
 from otel_agent_replay.export.segment_bodies import NO_OFFER, Offer, SegmentBodies, framed
 from otel_agent_replay.export.segment_file import SegmentFile, segment_name
@@ -94,6 +95,7 @@ class Journal:
         self.writer = _new_writer_name()
         # Reentrant: a finalizer or signal handler may append while this thread is inside an append.
         self._lock = threading.RLock()
+        self._acquire, self._release = plain_acquire(self._lock), self._lock.release
         self._busy = False
         self._deferred: deque[_Batch] = deque()
         self._segment: SegmentFile | None = None
@@ -187,8 +189,7 @@ class Journal:
 
     def _commit(self, records: Sequence[Written], data: bytes, offer: Offer) -> str | None:
         """Write a batch. Returns None, or why it was not written."""
-        lock = self._lock
-        if not lock.acquire(False) and not lock.acquire(timeout=self._lock_timeout_s):
+        if not self._acquire(False) and not self._acquire(timeout=self._lock_timeout_s):
             return f"another thread held the journal for more than {self._lock_timeout_s} s"
         try:
             if self._busy:  # we are inside an append of this very thread; it writes this one too
@@ -217,7 +218,7 @@ class Journal:
                 else:
                     self._busy = False
         finally:
-            lock.release()
+            self._release()
 
     def _release_busy(self) -> None:
         """Write what this thread appended from inside, then let it append again."""
@@ -393,7 +394,7 @@ class _Held:
 
     def __enter__(self) -> bool:
         journal = self._journal
-        if journal._lock.acquire(timeout=journal._lock_timeout_s):
+        if journal._acquire(timeout=journal._lock_timeout_s):
             if journal._busy:
                 journal._lock.release()
             else:

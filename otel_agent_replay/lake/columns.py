@@ -7,6 +7,7 @@ object. A column that is null throughout, or that its file does not have, costs 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from inspect import signature
 from itertools import pairwise, repeat
 from typing import Any, TypeVar, cast
@@ -88,9 +89,14 @@ class Same(Sequence[Any]):
         return repeat(self._value, self._count)
 
 
+@cache
+def _fields_of(make: Callable[..., Any]) -> tuple[str, ...]:
+    return tuple(signature(make).parameters)
+
+
 def made(make: type[_T], count: int, columns: Mapping[str, Sequence[Any]]) -> list[_T]:
     """Return `count` instances made by `make`, a dataclass or its quicker maker, from one sequence a field."""
-    names = list(signature(make).parameters)
+    names = _fields_of(cast("Callable[..., Any]", make))
     if columns.keys() != set(names):
         raise TypeError(f"{make.__name__} has the fields {names}, given were {list(columns)}")
     if any(len(column) != count for column in columns.values()):
