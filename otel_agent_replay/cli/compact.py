@@ -13,6 +13,7 @@ from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_
 from otel_agent_replay.cli.output import emit_json, remark
 from otel_agent_replay.cli.reading import open_lake
 from otel_agent_replay.cli.sealed_case import refuse_case_lake
+from otel_agent_replay.report.amounts import counted
 
 if TYPE_CHECKING:
     from otel_agent_replay.lake.compaction import CompactionReport
@@ -71,6 +72,6 @@ def _tell(report: CompactionReport, *, as_json: bool) -> None:
     size = "" if report.bytes_after is None else f", {report.bytes_after:,} bytes instead of {report.bytes_before:,}"
     hours = f"{report.partitions} hour{'s' if report.partitions != 1 else ''}"
     click.echo(
-        f"{report.merged} files of {hours} {verb} {report.made}: "
-        f"{report.files_after} files in all instead of {report.files_before}{size}"
+        f"{counted(report.merged, 'file')} of {hours} {verb} {report.made}: "
+        f"{counted(report.files_after, 'file')} in all instead of {report.files_before}{size}"
     )

@@ -12,6 +12,7 @@ import click
 from otel_agent_replay.cli.doctor_check import Check
 from otel_agent_replay.cli.lake_option import json_option
 from otel_agent_replay.cli.output import emit_json, table
+from otel_agent_replay.report.amounts import counted
 from otel_agent_replay.settings import Settings
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def _lake(lake: Path) -> Iterator[Check]:
     segments = list_segments(lake)
     written = sum(not segment.closed for segment in segments)
     waiting = len(segments) - written
-    yield Check("journal", f"{written} segments being written, {waiting} to be sealed")
+    yield Check("journal", f"{counted(written, 'segment')} being written, {waiting} to be sealed")
     damaged = sorted(path.name for path in journal_folder(lake).glob("*.damaged"))
     if damaged:
         yield Check("damaged segments", ", ".join(damaged), False, "kept aside by the sealer; records in them are lost")

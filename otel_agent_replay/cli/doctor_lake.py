@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from otel_agent_replay.cli.counting import Counting
 from otel_agent_replay.cli.doctor_check import Check
 from otel_agent_replay.errors import DamagedRecording, MaintenanceError
+from otel_agent_replay.report.amounts import counted
 
 if TYPE_CHECKING:
     from otel_agent_replay.lake.checkup import Checkup, Finding
@@ -38,9 +39,8 @@ def checks_of_files(lake: Path, *, repair: bool) -> Iterator[Check]:
 
 
 def _told(found: Checkup) -> Iterator[Check]:
-    looked_at = (
-        f"{found.files} files: {found.attempts} attempts at runs, {found.spans} spans, {found.payloads} payloads"
-    )
+    held = f"{counted(found.attempts, 'attempt')} at runs, {counted(found.spans, 'span')}"
+    looked_at = f"{counted(found.files, 'file')}: {held}, {counted(found.payloads, 'payload')}"
     yield Check(
         "looked at", looked_at, found.is_sound, "" if found.is_sound else "see below; nothing else is concerned"
     )

@@ -13,6 +13,7 @@ from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_
 from otel_agent_replay.cli.output import SCHEMA_VERSION, emit_json, remark
 from otel_agent_replay.cli.progress import CountLine
 from otel_agent_replay.cli.reading import open_lake
+from otel_agent_replay.report import amounts
 from otel_agent_replay.settings import variables
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def export(
         head = {"schema": "agent-replay/export", "schema_version": SCHEMA_VERSION}
         emit_json({**head, "span_count": counted.count, "runs": [run_id.hex() for run_id in chosen], "to": target})
     else:
-        click.echo(f"{counted.count:,} spans of {len(chosen):,} runs -> {target}")
+        click.echo(f"{amounts.counted(counted.count, 'span')} of {amounts.counted(len(chosen), 'run')} -> {target}")
         if len(chosen) > len(runs):
             remark(f"note: {len(chosen) - len(runs)} more runs went with them: their origins, and agents they called")
     return 0

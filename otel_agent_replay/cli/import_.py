@@ -16,6 +16,7 @@ from otel_agent_replay.cli.output import CANNOT_JUDGE, SCHEMA_VERSION, complain,
 from otel_agent_replay.cli.progress import TallyLine
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.imports.files import READERS
+from otel_agent_replay.report.amounts import counted
 
 if TYPE_CHECKING:
     from otel_agent_replay.imports.files import TraceLabel
@@ -175,7 +176,7 @@ class _Told:
         emit(shown, as_json=False, title="runs")
         if len(traces) > _SHOWN:
             click.echo(f"... and {len(traces) - _SHOWN:,} more; `agent-replay runs` lists them")
-        click.echo(f"{span_count:,} spans in {len(traces):,} runs")
+        click.echo(f"{counted(span_count, 'span')} in {counted(len(traces), 'run')}")
         for code, count in sorted(Counter(str(anomaly.code) for anomaly in anomalies).items()):
             first = next(anomaly for anomaly in anomalies if anomaly.code == code)
             where = f" (span {first.span_id.hex()})" if first.span_id else ""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from otel_agent_replay.cli.output import FOUND, remark
+from otel_agent_replay.report.amounts import counted
 
 if TYPE_CHECKING:
     from otel_agent_replay.export.sealer import SealReport
@@ -60,8 +61,8 @@ def tell_sealing(report: SealReport, *, verbose: bool) -> None:
         remark(f"note: segment {segment} was written by a newer version and stays in the journal")
     if verbose:
         remark(
-            f"sealed {report.runs} runs, {report.spans} spans, {report.losses} losses; "
-            f"{report.segments_removed} segments removed, {report.open_segments} still written"
+            f"sealed {counted(report.runs, 'run')}, {counted(report.spans, 'span')}, {counted(report.losses, 'loss')}; "
+            f"{counted(report.segments_removed, 'segment')} removed, {report.open_segments} still written"
         )
         for torn in report.torn:
             remark(f"torn: {torn}")

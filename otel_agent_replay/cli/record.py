@@ -16,6 +16,7 @@ from otel_agent_replay.cli.lake_option import lake_option
 from otel_agent_replay.cli.output import emit, remark
 from otel_agent_replay.cli.reading import open_lake
 from otel_agent_replay.errors import AgentReplayError
+from otel_agent_replay.report.amounts import counted
 from otel_agent_replay.settings import Settings
 
 _EPILOG = """\b
@@ -83,7 +84,7 @@ def _send(settings: Settings) -> None:
     except OSError as error:
         remark(f"note: the runs were not taken and wait in {settings.lake}; `agent-replay seal` sends them: {error}")
     else:
-        remark(f"sent {report.runs} runs, {report.spans} spans")
+        remark(f"sent {counted(report.runs, 'run')}, {counted(report.spans, 'span')}")
 
 
 def recording_environment(environment: Mapping[str, str] | None, lake: Path, capture: str | None) -> dict[str, str]:

@@ -31,6 +31,7 @@ from otel_agent_replay.replay.rerun.outcome import RerunResult, observed, result
 from otel_agent_replay.replay.rerun.route import mode_of
 from otel_agent_replay.replay.scrub import read_env_file
 from otel_agent_replay.replay.spending import Spending
+from otel_agent_replay.report.amounts import counted
 from otel_agent_replay.report.rerun_lines import rerun_sentence
 
 MOST_POOLED = 500
@@ -82,7 +83,10 @@ class Reruns:
         done = {Job(one.report.origin_run_id, one.lane, one.repeat): one for one in earlier if is_done(one)}
         open_jobs = [job for job in self._jobs if job not in done]
         if len(open_jobs) < len(self._jobs):
-            told(f"{len(self._jobs) - len(open_jobs)} of {len(self._jobs)} re-runs are in {self.results.path} already")
+            told(
+                f"{len(self._jobs) - len(open_jobs)} of {counted(len(self._jobs), 're-run')} "
+                f"are in {self.results.path} already"
+            )
         spent = sum(one.use.cost_usd or 0.0 for one in earlier)
         count = 0
 

@@ -15,6 +15,7 @@ from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit_json
 from otel_agent_replay.cli.reading import open_lake, passed_over_facts, tell_absent, tell_passed_over
 from otel_agent_replay.cli.sealed_case import refuse_case_lake
+from otel_agent_replay.report.amounts import counted
 
 if TYPE_CHECKING:
     from otel_agent_replay.lake.retention import RetentionReport
@@ -166,8 +167,9 @@ def _tell(report: RetentionReport, forgotten: int, *, as_json: bool) -> None:
         return
     verb = "would go" if report.dry_run else "went"
     click.echo(
-        f"{len(report.partitions)} hours {verb}: {report.runs} runs in {report.files} files, {report.size} bytes; "
-        f"{forgotten} runs of the ledger"
+        f"{counted(len(report.partitions), 'hour')} {verb}: "
+        f"{counted(report.runs, 'run')} in {counted(report.files, 'file')}, {report.size} bytes; "
+        f"{counted(forgotten, 'run')} of the ledger"
     )
     for one in kept:
         click.echo(f"kept: {one['hour']}, for run {one['run']} is needed by {one['needed_by']}")

@@ -11,6 +11,7 @@ import click
 from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_option
 from otel_agent_replay.cli.output import emit_json, remark, table
 from otel_agent_replay.cli.reading import open_lake
+from otel_agent_replay.report.amounts import counted
 
 if TYPE_CHECKING:
     from otel_agent_replay.replay.sampling import Sample
@@ -71,7 +72,10 @@ def sample(
 def _tell(drawn: Sample, out: Path | None) -> None:
     """Say on standard error what was drawn."""
     into = f" into {out}" if out is not None else ""
-    remark(f"{len(drawn.runs)} of {drawn.population} runs drawn{into}, {len(drawn.strata)} strata, seed {drawn.seed!r}")
+    remark(
+        f"{len(drawn.runs)} of {counted(drawn.population, 'run')} drawn{into}, "
+        f"{len(drawn.strata)} strata, seed {drawn.seed!r}"
+    )
     rows = [
         {"stratum": one.name, "runs": one.runs, "drawn": one.drawn, "weight": one.weight}
         for one in drawn.strata[:_SHOWN]

@@ -14,6 +14,7 @@ from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit_json, remark
 from otel_agent_replay.cli.reading import tell_absent, tell_sealing
 from otel_agent_replay.errors import AgentReplayError
+from otel_agent_replay.report.amounts import counted
 from otel_agent_replay.settings import Settings
 
 if TYPE_CHECKING:
@@ -114,13 +115,14 @@ class _Rounds:
         if wrong:
             tell_sealing(report, verbose=False)
         click.echo(
-            f"sealed {report.runs} runs, {report.spans} spans; {report.segments_removed} segments removed, "
+            f"sealed {counted(report.runs, 'run')}, {counted(report.spans, 'span')}; "
+            f"{counted(report.segments_removed, 'segment')} removed, "
             f"{report.open_segments} still written"
         )
         if received is not None:
-            click.echo(f"of what was received: {received.runs} runs, {received.spans} spans")
+            click.echo(f"of what was received: {counted(received.runs, 'run')}, {counted(received.spans, 'span')}")
         if sent is not None:
-            click.echo(f"sent {sent.runs} runs, {sent.spans} spans")
+            click.echo(f"sent {counted(sent.runs, 'run')}, {counted(sent.spans, 'span')}")
 
 
 def _did_something(report: SealReport, received: SealedRequests | None, sent: SealReport | None) -> bool:

@@ -13,6 +13,7 @@ from otel_agent_replay.cli.counting import Counting
 from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_option
 from otel_agent_replay.cli.output import emit_json, remark, table
 from otel_agent_replay.cli.reading import open_lake
+from otel_agent_replay.report.amounts import counted
 
 if TYPE_CHECKING:
     from otel_agent_replay.lake.stats import LakeStats
@@ -85,7 +86,7 @@ def _tell(found: LakeStats, most: int | None) -> None:
     tables = [
         {"table": name, "files": one.files, "rows": one.rows, "bytes": one.size} for name, one in found.tables.items()
     ]
-    _print(f"{found.runs} runs", tables)
+    _print(counted(found.runs, "run"), tables)
     sizes: Counter[str] = Counter()
     for name, one in found.tables.items():
         sizes.update({f"{name}.{column}": size for column, size in one.columns.items()})

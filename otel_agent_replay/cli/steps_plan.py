@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from otel_agent_replay.cli.output import emit, emit_json, remark
+from otel_agent_replay.report.amounts import counted
 
 if TYPE_CHECKING:
     from otel_agent_replay.lake.catalog import Lake
@@ -24,9 +25,10 @@ def planned(lake: Lake, run_ids: Sequence[bytes], lanes: Mapping[str, Candidate]
     judged = next(iter(found.lanes.values()))
     if not judged.questions:
         reasons = {**found.skipped, **judged.refused}
-        told = "; ".join(f"{count} steps: {why}" for why, count in reasons.items()) or "they have none"
+        told = "; ".join(f"{counted(count, 'step')}: {why}" for why, count in reasons.items()) or "they have none"
         raise CannotJudge(
-            f"no model step of the {found.runs} runs can be asked again ({told}). It takes the recorded request and "
+            f"no model step of the {counted(found.runs, 'run')} can be asked again ({told}). "
+            "It takes the recorded request and "
             "answer: fidelity `exchange` or better, at a capture level that keeps them"
         )
     return found
@@ -52,9 +54,8 @@ def plan_sentence(found: Plan, left: int) -> str:
     price = f"about ${about:.4f}, at most ${most:.4f}" if about or not unpriced else "price unknown"
     if unpriced and about:
         price += f", without {', '.join(unpriced)}, of which no price is known"
-    return (
-        f"asking {left:,} of {found.questions:,} questions ({found.steps:,} steps of {found.runs:,} runs); all: {price}"
-    )
+    of = f"{counted(found.steps, 'step')} of {counted(found.runs, 'run')}"
+    return f"asking {left:,} of {counted(found.questions, 'question')} ({of}); all: {price}"
 
 
 def show_plan(found: Plan, lanes: Mapping[str, Candidate], *, as_json: bool) -> None:
@@ -73,19 +74,23 @@ def show_plan(found: Plan, lanes: Mapping[str, Candidate], *, as_json: bool) -> 
             }
         )
         return
-    click.echo(f"{found.steps:,} model steps of {found.runs:,} runs can be asked again")
+    click.echo(f"{found.steps:,} model steps of {counted(found.runs, 'run')} can be asked again")
     for why, count in found.skipped.items():
-        click.echo(f"left out: {count:,} steps: {why}")
+        click.echo(f"left out: {counted(count, 'step')}: {why}")
     emit([_shown(row) for row in rows], as_json=False, title="lanes")
     for row in rows:
         for why, count in row["refused"].items():
-            remark(f"note: {count:,} questions of {row['lane']} cannot be sent: {why}")
+            remark(f"note: {counted(count, 'question')} of {row['lane']} cannot be sent: {why}")
         for model, count in row["unpriced"].items():
             remark(
-                f"note: no price is known of {model or 'a model without a name'} ({count:,} questions of {row['lane']})"
+                f"note: no price is known of {model or 'a model without a name'} "
+                f"({counted(count, 'question')} of {row['lane']})"
             )
     if found.guessed:
-        remark(f"note: of {found.guessed:,} steps no tokens were recorded: a quarter of their bytes stands for them")
+        remark(
+            f"note: of {counted(found.guessed, 'step')} no tokens were recorded: "
+            "a quarter of their bytes stands for them"
+        )
     remark("nothing was asked; the price is what the recorded answers' tokens cost today, at most: with longer ones")
 
 

@@ -12,6 +12,7 @@ from otel_agent_replay.cli.counting import Counting
 from otel_agent_replay.cli.lake_option import json_option, lake_option
 from otel_agent_replay.cli.output import emit_json, remark
 from otel_agent_replay.cli.reading import tell_absent
+from otel_agent_replay.report.amounts import counted
 
 _EPILOG = """\b
 Each file is replaced by one of the current format, whole or not at all, so it may be stopped and begun again. A file
@@ -47,7 +48,7 @@ def upgrade(lake: Path, dry_run: bool, as_json: bool) -> int:
         for quirk in sorted(report.unknown_quirks):
             remark(f"recordings with {quirk!r} can be looked at, not replayed, by this version")
         verb = "would be" if dry_run else "were"
-        click.echo(f"{report.upgraded} of {report.files} files {verb} upgraded to format {FORMAT_VERSION}")
+        click.echo(f"{report.upgraded} of {counted(report.files, 'file')} {verb} upgraded to format {FORMAT_VERSION}")
     folder = lake.absolute().parent
     if report.upgraded and not dry_run and (folder / CASE_FILE).is_file():
         remark(f"the files of case {folder.name} are others now: seal it again, `agent-replay case seal {folder}`")

@@ -17,6 +17,7 @@ from otel_agent_replay.cli.started_options import (
     timeout_option,
     volatile_option,
 )
+from otel_agent_replay.report.amounts import counted
 
 if TYPE_CHECKING:
     from otel_agent_replay.lake.catalog import Lake
@@ -107,7 +108,7 @@ def _digests(stored: Lake, run: str, *, as_json: bool) -> int:
     emit(rows, as_json=as_json, title="findings", run=run_id, holds=not rows)
     if not as_json and not rows:
         steps = {node.step for part in recorded.stored for node in part.nodes if node.step is not None}
-        click.echo(f"run {run_id} holds: every digest of {len(steps)} steps and the manifest")
+        click.echo(f"run {run_id} holds: every digest of {counted(len(steps), 'step')} and the manifest")
         if recorded.origin is not None:
             origin, step = recorded.run.origin_run_id.hex(), recorded.run.fork_step
             click.echo(f"its steps before step {step} belong to run {origin}: verify that one for them")

@@ -32,6 +32,16 @@ def count(number: float | None) -> str:
     return "" if number is None else f"{number:,.0f}"
 
 
+def counted(number: int, noun: str) -> str:
+    """Return how many there are of what a noun in the singular names, thousands separated.
+
+    >>> counted(1, "run"), counted(2_000, "loss")
+    ('1 run', '2,000 losses')
+    """
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
 def change(measure: Measure, show: object = None) -> str:
     """Return `before -> after (+x%)`; one side alone where the other is unknown; "" when both are."""
     render = show if callable(show) else count

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.report import amounts
 from otel_agent_replay.report.brief import Quote, Section, number_word, quoted, run_word
 
 _PLACES = 8  # differing places that are quoted
@@ -134,7 +135,9 @@ def _replay(report: Mapping[str, Any]) -> Iterator[Section]:
     if report.get("reason"):
         quotes.append(quoted("Reason", report["reason"]))
     yield Section(
-        "Verdict", [f"Run {run} was replayed: {done} of {of} steps were answered from the recording."], quotes
+        "Verdict",
+        [f"Run {run} was replayed: {done} of {of} steps were answered from the recording."],
+        quotes,
     )
     if _map(report.get("departure")):
         yield from departure_sections(_map(report.get("departure")))
@@ -165,7 +168,7 @@ def _gate(report: Mapping[str, Any]) -> Iterator[Section]:
     failing = [one for one in cases if one.get("standing") != "passed"]
     yield Section(
         "Verdict",
-        [f"{len(failing)} of {len(cases)} cases do not pass."],
+        [f"{len(failing)} of {amounts.counted(len(cases), 'case')} do not pass."],
         [quoted("Standing", report.get("standing")), quoted("In a sentence", report.get("sentence", ""))],
     )
     for number, case in enumerate(failing[:_LISTED], start=1):
@@ -220,7 +223,7 @@ def _rerun(report: Mapping[str, Any]) -> Iterator[Section]:
     reports = [(one, _map(one.get("report")) or one) for one in results]
     bad = [pair for pair in reports if pair[1].get("status") != "finished"]
     parted = [pair for pair in reports if pair not in bad and _map(pair[0].get("parted"))]
-    counted = f"{len(bad)} of {len(results)} re-runs did not finish; {len(parted)} finished"
+    counted = f"{len(bad)} of {amounts.counted(len(results), 're-run')} did not finish; {len(parted)} finished"
     told_first = f"{counted} and did something else than on record."
     yield Section("Verdict", [told_first], [quoted("Lanes", report.get("lanes"))])
     for number, (result, told) in enumerate([*bad, *parted][:_LISTED], start=1):

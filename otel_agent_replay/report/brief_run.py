@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from otel_agent_replay.compare import compare
 from otel_agent_replay.model import Kind, Node, OutcomeStatus, Payload, RecordedRun
 from otel_agent_replay.replay.verdict import losses_told
+from otel_agent_replay.report.amounts import counted
 from otel_agent_replay.report.brief import Quote, Section, number_word, quoted
 from otel_agent_replay.report.brief_reports import comparison_sections
 from otel_agent_replay.report.json_report import comparison_json
@@ -28,7 +29,7 @@ def _sections(recorded: RecordedRun, origin: RecordedRun | None) -> Iterator[Sec
     root = next((node for node in recorded.nodes if node.kind is Kind.RUN), None)
     yield Section(
         "The run",
-        [f"Run {word} has {len(nodes)} steps, of which {len(failed)} failed or never ended."],
+        [f"Run {word} has {counted(len(nodes), 'step')}, of which {len(failed)} failed or never ended."],
         [
             quoted("Agent and status", f"{run.agent}: {run.status.value} ({run.mode})"),
             *_failure(root),

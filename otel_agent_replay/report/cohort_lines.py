@@ -8,6 +8,7 @@ from rich.text import Text
 
 from otel_agent_replay.compare.cohort import CohortComparison, CohortVerdict, Judgement, ShareOf
 from otel_agent_replay.compare.matrix import Cell, Matrix, Steadiness
+from otel_agent_replay.report.amounts import counted
 from otel_agent_replay.report.cohort_text import cut, metric_head, metric_rows, worst_cases
 from otel_agent_replay.report.terminal import BAD, GOOD, QUIET, STRONG, line
 
@@ -109,7 +110,7 @@ def _cases(comparison: CohortComparison) -> Iterator[Text]:
     if not found:
         return
     yield line()
-    yield line((f"  {len(found):,} of {len(comparison.cases):,} cases differ", STRONG))
+    yield line((f"  {len(found):,} of {counted(len(comparison.cases), 'case')} differ", STRONG))
     for case in found[:_SHOWN]:
         pair = next(pair for pair in case.pairs if not pair.is_same)
         yield line("  ", case.a[0].run_id.hex(), " ", case.b[case.pairs.index(pair)].run_id.hex(), "  ", pair.sentence)
@@ -135,4 +136,4 @@ def _matrix(matrix: Matrix) -> Iterator[Text]:
             (row.steadiness.value, BAD if row.steadiness is Steadiness.SYSTEMATIC else STRONG),
         )
     steady = sum(row.steadiness is Steadiness.STEADY for row in matrix.rows)
-    yield line((f"  {steady} of {len(matrix.rows)} steps are the same in every run", QUIET))
+    yield line((f"  {steady} of {counted(len(matrix.rows), 'step')} are the same in every run", QUIET))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from otel_agent_replay.compare.cohort import CohortComparison, Judgement
+from otel_agent_replay.report.amounts import counted
 from otel_agent_replay.report.cohort_text import cut, metric_head, metric_rows, worst_cases
 from otel_agent_replay.report.safe_text import markdown, markdown_code
 
@@ -105,4 +106,4 @@ def _cases(comparison: CohortComparison) -> Iterator[str]:
         rows.append(_row([*ids, markdown(case.pairs[place].sentence)]))
     if len(found) > _CASES:
         rows += ["", f"and {len(found) - _CASES} more: `agent-replay compare --json` lists them"]
-    yield from _folded(f"{len(found)} of {len(comparison.cases)} cases differ", rows)
+    yield from _folded(f"{len(found)} of {counted(len(comparison.cases), 'case')} differ", rows)

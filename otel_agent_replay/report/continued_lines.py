@@ -8,6 +8,7 @@ from rich.text import Text
 
 from otel_agent_replay.replay.continued_report import JUMP, ContinuedReport, ContinuedStatus
 from otel_agent_replay.replay.told_steps import How
+from otel_agent_replay.report.amounts import counted
 from otel_agent_replay.report.terminal import BAD, GOOD, QUIET, STRONG, line
 
 _MOST_REFUSED = 10
@@ -29,7 +30,9 @@ def continued_lines(report: ContinuedReport) -> list[Text]:
 
 def continued_sentence(report: ContinuedReport) -> str:
     """Return the outcome in one line."""
-    steps = f"{report.steps_shared} of {report.steps_recorded} steps from the recording, {report.steps_live} new"
+    steps = (
+        f"{report.steps_shared} of {counted(report.steps_recorded, 'step')} from the recording, {report.steps_live} new"
+    )
     return f"{_WORDS[report.status]}: {steps}."
 
 

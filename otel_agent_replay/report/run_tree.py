@@ -24,6 +24,7 @@ from otel_agent_replay.model import (
 )
 from otel_agent_replay.payload.canonical import is_json
 from otel_agent_replay.report import amounts
+from otel_agent_replay.report.amounts import counted
 from otel_agent_replay.report.kinship import attempt_words, fork_words
 from otel_agent_replay.report.run_document import node_of_step
 from otel_agent_replay.report.safe_text import visible
@@ -66,7 +67,7 @@ def _head(recorded: RecordedRun) -> Text:
         (run.agent or "spans without an agent", STRONG),
         "  ",
         (run.status.value, style),
-        f"  {steps} steps",
+        f"  {counted(steps, 'step')}",
     ]
     if run.ended_ns:
         parts.append(f"  {amounts.duration(run.ended_ns - run.started_ns)}")
@@ -142,7 +143,7 @@ def _facts(recorded: RecordedSpan, node: Node) -> Iterator[str]:
     if node.call is not None and node.side_effect.value in {"write", "external"}:
         yield f"side effect {node.side_effect}"
     if node.reads:
-        yield f"{len(node.reads)} reads"
+        yield counted(len(node.reads), "read")
 
 
 def step_lines(recorded: RecordedRun, step: int) -> list[Text]:

@@ -28,15 +28,16 @@ def screening_lines(
     """Yield the lines. `names` says what each lane asked; `firsts` are the first disagreements that are shown."""
     judged, *others = report.lanes
     lane = report.lanes[judged]
-    yield line((names[judged], STRONG), f" against the recording: {lane.runs} runs, {report.steps} steps")
+    yield line(
+        (names[judged], STRONG),
+        f" against the recording: {amounts.counted(lane.runs, 'run')}, {amounts.counted(report.steps, 'step')}",
+    )
     yield from _table("", {"every step in sight": lane.tally}, {})
     if lane.worded:
         yield line((f"  other words: likeness {lane.likeness / lane.worded:.2f} on average, of letters only", QUIET))
     if lane.beyond.steps:
-        told = (
-            f"  beyond a run's first disagreement: {lane.beyond.steps} steps more, {lane.beyond.differ} of which differ"
-        )
-        yield line((f"{told}; nothing is claimed of them", QUIET))
+        more = f"{amounts.counted(lane.beyond.steps, 'step')} more, {lane.beyond.differ} of which differ"
+        yield line((f"  beyond a run's first disagreement: {more}; nothing is claimed of them", QUIET))
     unknown = lane.runs - lane.runs_whole - lane.runs_differing
     yield line(
         "  runs: ", (f"{lane.runs_whole} agree throughout", GOOD), ", ",
@@ -60,8 +61,9 @@ def screening_lines(
 
 def _baseline(name: str, lane: LaneReport, noise: int) -> Iterator[Text]:
     yield line(
-        (f"  {name}: ", STRONG), f"{lane.tally.differ} of {lane.tally.steps} steps in its sight differ, in "
-        f"{lane.runs_differing} of {lane.runs} runs: the noise floor",
+        (f"  {name}: ", STRONG), f"{lane.tally.differ} of "
+        f"{amounts.counted(lane.tally.steps, 'step')} in its sight differ, in "
+        f"{lane.runs_differing} of {amounts.counted(lane.runs, 'run')}: the noise floor",
     )  # fmt: skip
     yield line((f"  first disagreements where it differs too: {noise}", QUIET))
 
@@ -89,7 +91,11 @@ def _disagreements(firsts: Sequence[Disagreement], more: int) -> Iterator[Text]:
         yield line(("first disagreement of each run, the riskiest first", STRONG))
     for found in firsts:
         judged = found.judged
-        often = f", {judged.answers - judged.agreeing} of {judged.answers} answers" if judged.answers > 1 else ""
+        often = (
+            f", {judged.answers - judged.agreeing} of {amounts.counted(judged.answers, 'answer')}"
+            if judged.answers > 1
+            else ""
+        )
         noise = ", the baseline differs too" if found.noise else ""
         yield line(f"  {found.run_id.hex()} step {found.step}  ", (f"{judged.risk}{often}{noise}", BAD))
         yield line(f"    recorded  {action_text(found.recorded, _SHOWN)}")
@@ -99,7 +105,7 @@ def _disagreements(firsts: Sequence[Disagreement], more: int) -> Iterator[Text]:
                 (f"[{comparison_text(judged.comparison)}]", BAD),
             )
     if more:
-        yield line((f"  … and {more} runs more (--show, --disagreeing FILE, --json)", QUIET))
+        yield line((f"  … and {amounts.counted(more, 'run')} more (--show, --disagreeing FILE, --json)", QUIET))
 
 
 def _measures(report: ScreeningReport, names: dict[str, str]) -> Iterator[Text]:
@@ -114,24 +120,32 @@ def measures_text(measured: Measured) -> str:
     unpriced = measured.answers - measured.priced
     cost = f"${measured.cost_usd:.4f}" if measured.priced else "cost unknown"
     return (
-        f"{measured.answers} answers, {amounts.count(measured.input_tokens)} tokens in, "
+        f"{amounts.counted(measured.answers, 'answer')}, {amounts.count(measured.input_tokens)} tokens in, "
         f"{amounts.count(measured.output_tokens)} out, {cost}"
-        + (f" (of {unpriced} answers no price is known)" if unpriced and measured.priced else "")
+        + (f" (of {amounts.counted(unpriced, 'answer')} no price is known)" if unpriced and measured.priced else "")
         + f", {latency} an answer"
     )
 
 
 def _unknown(report: ScreeningReport, *, in_doubt: int, missing: int, stopped: str) -> Iterator[Text]:
     for reason, count in report.skipped.most_common():
-        yield line((f"left out: {count} steps: {reason}", QUIET))
+        yield line((f"left out: {amounts.counted(count, 'step')}: {reason}", QUIET))
     for reason, count in report.unanswered.most_common(10):
-        yield line((f"no answer: {count} questions: {reason}", BAD))
+        yield line((f"no answer: {amounts.counted(count, 'question')}: {reason}", BAD))
     for what, count in report.lost.most_common(10):
-        yield line((f"not asked for: {count} questions: {what}, for which the candidate's protocol has no word", BAD))
+        yield line(
+            (
+                (
+                    f"not asked for: {amounts.counted(count, 'question')}: {what}, "
+                    "for which the candidate's protocol has no word"
+                ),
+                BAD,
+            )
+        )
     if in_doubt:
-        told = f"in doubt: {in_doubt} questions may have been answered and paid for"
+        told = f"in doubt: {amounts.counted(in_doubt, 'question')} may have been answered and paid for"
         yield line((f"{told}; they are not asked again unless you say --again", BAD))
     if missing:
-        yield line((f"not in the lake: {missing} runs of the cohort", BAD))
+        yield line((f"not in the lake: {amounts.counted(missing, 'run')} of the cohort", BAD))
     if stopped:
         yield line((f"stopped early: {stopped}; the same command goes on from here", BAD))

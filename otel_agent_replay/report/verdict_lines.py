@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from otel_agent_replay.replay.verdict import ReplayVerdict, VerdictStatus
+from otel_agent_replay.report.amounts import counted
 from otel_agent_replay.report.terminal import BAD, GOOD, QUIET, STRONG, line
 
 _LISTED = 10
@@ -19,9 +20,9 @@ def verdict_lines(verdict: ReplayVerdict) -> list[Text]:
 
 def verdict_sentence(verdict: ReplayVerdict) -> str:
     """Return the verdict in one line."""
-    steps = f"{verdict.steps_replayed} of {verdict.steps_recorded} steps answered from the recording"
+    steps = f"{verdict.steps_replayed} of {counted(verdict.steps_recorded, 'step')} answered from the recording"
     if verdict.status is VerdictStatus.SAME:
-        return f"Same: {steps}, {verdict.reads_replayed} reads; nothing departed."
+        return f"Same: {steps}, {counted(verdict.reads_replayed, 'read')}; nothing departed."
     if verdict.status is VerdictStatus.CANNOT_JUDGE:
         return f"Cannot judge: {verdict.reason or 'the replay gave no verdict'} ({steps})."
     departure = verdict.departure

@@ -338,7 +338,7 @@ def test_what_was_just_recorded_is_sealed_and_shown(tmp_path):
     lake = tmp_path / "lake"
     subprocess.run([sys.executable, "-c", script, str(lake)], check=True, timeout=60)
     result = call("runs", "--json", "-v", "--lake", str(lake))
-    assert "sealed 1 runs" in result.stderr
+    assert "sealed 1 run," in result.stderr
     (listed,) = json.loads(result.stdout)["runs"]
     assert listed["agent"].endswith("sums")
     assert listed["steps"] == 1

@@ -90,7 +90,7 @@ def test_a_bad_file_does_not_keep_the_others_out(tmp_path):
     (tmp_path / "empty.json").write_text(" \n")
     done = run(tmp_path / "lake", tmp_path / "bad.json", tmp_path / "good.json", tmp_path / "empty.json")
     assert done.exit_code == 125
-    assert "3 spans in 1 runs" in done.stdout
+    assert "3 spans in 1 run" in done.stdout
     assert "bad.json" in done.stderr
     assert "empty.json is empty" in done.stderr
 

@@ -188,9 +188,9 @@ def test_people_are_told_in_a_line_what_went_and_what_stays(lake, book):
     run_id = make(lake, 100)
     held(book, run_id)
     would = retain(lake, "--days", "2", "--dry-run")
-    assert "1 hours would go: 1 runs in" in would
+    assert "1 hour would go: 1 run in" in would
     lines = retain(lake, "--days", "2").splitlines()
-    assert re.fullmatch(r"1 hours went: 1 runs in \d+ files, \d+ bytes; 0 runs of the ledger", lines[0])
+    assert re.fullmatch(r"1 hour went: 1 run in \d+ files, \d+ bytes; 0 runs of the ledger", lines[0])
     assert len(lines) == 2
     assert f"for run {run_id.hex()} is needed by the ledger" in lines[1]
 
@@ -244,7 +244,7 @@ def test_the_ledger_may_be_elsewhere(lake, tmp_path):
         held(other, run_id).release("ok")
         with closing(sqlite3.connect(tmp_path / "elsewhere.sqlite")) as connection, connection:
             connection.execute("update agent_replay_runs set updated_ns = 1")
-        assert "1 runs of the ledger" in retain(lake, "--days", "2", *([] if more else ["--ledger", url]), **more)
+        assert "1 run of the ledger" in retain(lake, "--days", "2", *([] if more else ["--ledger", url]), **more)
         assert other.runs() == []
         other.close()
     assert not (lake / "ledger.sqlite").exists()
