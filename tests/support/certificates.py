@@ -31,7 +31,8 @@ def certificates(folder: Path) -> Certificates:
         subprocess.run(["openssl", *map(str, words)], check=True, capture_output=True, cwd=folder)
 
     key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2")
-    run("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority")
+    usage = ("-addext", "keyUsage=critical,keyCertSign,cRLSign")  # since 3.13 Python insists on it
+    run("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority", *usage)
     for name in ("server", "client"):
         run(
             *("req", "-x509", *key, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}"),
