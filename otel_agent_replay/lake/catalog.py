@@ -385,7 +385,8 @@ def _rows_of(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id:
     with damage_named(file.path):
         table = parquet.read_row_groups(groups)
         column = table.column("run_id")
-        return table.filter(pc.equal(column, pa.scalar(run_id, column.type)))
+        is_of_run = pc.equal(column, pa.scalar(run_id, column.type))
+        return table if pc.all(is_of_run).as_py() else table.filter(is_of_run)
 
 
 def root_rows(file: LakeFile, columns: list[str]) -> pa.Table:

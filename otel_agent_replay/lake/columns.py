@@ -28,6 +28,8 @@ class Columns:
 
     def __init__(self, of: pa.Table | pa.StructArray) -> None:
         self._of = of
+        # By its place: Arrow lists all names anew each time that it is asked for one.
+        self._places = {} if isinstance(of, pa.StructArray) else {name: at for at, name in enumerate(of.column_names)}
         self._made: dict[str, list[Any]] = {}
 
     def __len__(self) -> int:
@@ -37,8 +39,8 @@ class Columns:
         """Return the Arrow array of a column in one piece; None when there is nothing but nulls in it."""
         if isinstance(self._of, pa.StructArray):
             array: Any = self._of.field(name)
-        elif name in self._of.column_names:
-            column = self._of.column(name)
+        elif name in self._places:
+            column = self._of.column(self._places[name])
             if column.null_count == len(column):
                 return None
             array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
