@@ -45,8 +45,18 @@ class _Ending:
         self._own.held = held
         return held
 
+    def announce(self) -> None:
+        """The running thread is about to end: whoever gives it its turn has it `begin` then."""
+        self._own.announced = True
+
+    def begin_announced(self) -> None:
+        """Begin if that was announced."""
+        if getattr(self._own, "announced", False):
+            self.begin()
+
     def over(self) -> None:
         """The running thread's future is done, if it was one."""
+        self._own.announced = False
         if getattr(self._own, "held", False):
             self._own.held = False
             self._lock.release()
@@ -61,6 +71,16 @@ def begin_ending() -> None:
     _ending.begin()
 
 
+def announce_ending() -> None:
+    """The same where a replay is to give the running thread its turn first (`take_turn`)."""
+    _ending.announce()
+
+
+def take_turn() -> None:
+    """It is the running thread's turn: until it has ended, or put, what it announced, nobody else does."""
+    _ending.begin_announced()
+
+
 @contextmanager
 def at_once() -> Iterator[None]:
     """Let no other thread end, or put something on a queue, while the enclosed code does."""
@@ -70,6 +90,16 @@ def at_once() -> Iterator[None]:
     finally:
         if began:
             _ending.over()
+
+
+@contextmanager
+def in_its_turn() -> Iterator[None]:
+    """Let no other thread end or put from the running one's turn on (`take_turn`) until the enclosed code is done."""
+    _ending.announce()
+    try:
+        yield
+    finally:
+        _ending.over()
 
 
 def _in_forked_child() -> None:

@@ -30,9 +30,11 @@ from otel_agent_replay.boundary.pool_waits import completed_in_time
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.set_order import (
     InOrder,
+    announce_ending,
     at_once,
     begin_ending,
     completed,
+    in_its_turn,
     number_future,
     numbered_like,
     task,
@@ -145,8 +147,11 @@ class _InPool(_Carried):
         self._handed_over.set()
 
     def _ends(self, session: Session) -> None:
-        if self._handed_over.wait(_LONGEST_HANDOVER_S) and self._numbered and session.reads_live:
-            begin_ending()
+        if self._handed_over.wait(_LONGEST_HANDOVER_S) and self._numbered:
+            if session.reads_live:
+                begin_ending()
+            else:
+                announce_ending()
 
 
 def _carrying() -> tuple[Session, Place] | None:
@@ -248,10 +253,7 @@ def _putting(caller: FrameType) -> tuple[Session, Place] | None:
 
 def _in_order(here: tuple[Session, Place], act: Callable[[], None]) -> None:
     session, place = here
-    if not session.reads_live:
-        session.mark(place, QUEUE_PUT)
-        return act()
-    with at_once():
+    with at_once() if session.reads_live else in_its_turn():
         session.mark(place, QUEUE_PUT)
         return act()
 

@@ -13,6 +13,7 @@ from itertools import islice
 
 from otel_agent_replay.boundary.callers import application_place
 from otel_agent_replay.boundary.crossing import Answer, Place, strand_label
+from otel_agent_replay.boundary.set_order import take_turn
 from otel_agent_replay.errors import (
     DamagedRecording,
     MissingPayload,
@@ -125,6 +126,7 @@ class Playback:
         end = self.tape.thread_ends.get(read.sequence)
         if end is not None:
             self.order.settle(end)
+            take_turn()
             self.order.ended(end)
 
     def departed(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:

@@ -12,6 +12,8 @@ from contextlib import suppress
 import pytest
 
 from otel_agent_replay.boundary import threads
+from otel_agent_replay.replay.order import CompletionOrder
+from otel_agent_replay.replay.tape import ThreadEnd
 from tests.taped_runs import Replayed, record, tool
 
 
@@ -95,6 +97,46 @@ def test_a_thread_that_is_left_out_holds_nobody_up():
     replayed = Replayed(recording, fewer)
     assert replayed.result == expected
     assert time.perf_counter() - began < 5
+
+
+@pytest.mark.parametrize("by_queue", [False, True])
+def test_a_thread_that_is_stopped_at_its_turn_is_not_overtaken(by_queue, monkeypatch):
+    """A thread that had its turn and gets no processor just then is still the first one whose end, or put, is seen."""
+    search = tool("search", lambda source: f"answer of {source}", "source")
+
+    def agent():
+        found = queue.Queue()
+        all_answered, all_put = threading.Barrier(3), threading.Barrier(3)
+
+        def work(source):
+            answer = search(source)
+            all_answered.wait(10)
+            time.sleep(0.02 * int(source))
+            if by_queue:
+                found.put(answer)
+                all_put.wait(10)
+            return answer
+
+        with ThreadPoolExecutor(3) as pool:
+            futures = [pool.submit(work, str(number)) for number in range(3)]
+            return [found.get() for _ in futures] if by_queue else [future.result() for future in as_completed(futures)]
+
+    expected, recording = record(agent)
+    ended = CompletionOrder.ended
+    marks = []
+
+    def stopped_after_the_first(order, entry):
+        ended(order, entry)
+        if isinstance(entry, ThreadEnd):
+            marks.append(entry)
+            if len(marks) == 1:
+                time.sleep(0.1)
+
+    monkeypatch.setattr(CompletionOrder, "ended", stopped_after_the_first)
+    replayed = Replayed(recording, agent)
+    assert replayed.result == expected
+    assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
+    assert marks
 
 
 @pytest.mark.parametrize("kind", [queue.Queue, queue.LifoQueue, queue.SimpleQueue])
