@@ -386,7 +386,7 @@ def _rows_of(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id:
         table = parquet.read_row_groups(groups)
         column = table.column("run_id")
         is_of_run = pc.equal(column, pa.scalar(run_id, column.type))
-        return table if pc.all(is_of_run).as_py() else table.filter(is_of_run)
+        return table if pc.all(is_of_run, skip_nulls=False).as_py() else table.filter(is_of_run)
 
 
 def root_rows(file: LakeFile, columns: list[str]) -> pa.Table:

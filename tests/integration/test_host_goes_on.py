@@ -23,7 +23,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import otel_agent_replay as replay
 from otel_agent_replay.capture import node_records, recorder
-from otel_agent_replay.capture.tracing import Tracing
+from otel_agent_replay.capture.tracing import LiveSpan, Tracing
 from otel_agent_replay.cli.main import main
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.export.segment_file import SegmentFile
@@ -259,7 +259,7 @@ DEFECTS = {
     "entered": (node_records.NodeRecords, "scope"),
     "left": (node_records.NodeRecords, "left"),
     "read": (recorder.convert, "read_to_wire"),
-    "inside": (Tracing, "current"),
+    "inside": (LiveSpan, "current"),
     "span": (Tracing, "start"),
     "everything": (recorder.Recorder, "_node"),
 }

@@ -205,7 +205,7 @@ def test_a_defect_of_ours_never_reaches_the_service(
     with service.run() as run:
         with monkeypatch.context() as patch:
             patch.setattr(processor_module, "foreign_record", broken)
-            patch.setattr(processor_module, "_is_ours", broken)
+            patch.setattr(processor_module.ReplaySpanProcessor, "_is_ours", broken)
             with caplog.at_level(logging.ERROR, logger="otel_agent_replay"):
                 for _ in range(3):
                     with service.tracer.start_as_current_span("SELECT"):
