@@ -85,6 +85,7 @@ class Verdict(enum.Enum):
     """What a file's code is."""
 
     APPLICATION = "application"
+    FRAMEWORK = "framework"  # of agents: its ids and times are the application's, its waits are its own
     LIBRARY = "library"
     PASSES = "passes"  # acts for its caller: look one frame up
     CLIENT = "client"  # a client of models or servers: a library whose waits are those between its tries
@@ -93,6 +94,7 @@ class Verdict(enum.Enum):
 
 # Bound here: a member looked up on its enum at every read costs more than the rest of the check.
 _IS_APPLICATION = Verdict.APPLICATION
+_IS_FRAMEWORK = Verdict.FRAMEWORK
 _PASSES = Verdict.PASSES
 
 
@@ -106,7 +108,8 @@ _verdicts: dict[str, Verdict] = {}
 _generated: dict[tuple[str, str | None], Verdict] = {}
 _passing = _pattern(_PASSING_PACKAGES)
 _clients = _pattern(_CLIENTS)
-_listed = _pattern(DEFAULT_PACKAGES)
+_frameworks = _pattern(DEFAULT_PACKAGES)
+_named = _pattern(())
 _extra: tuple[str, ...] = ()
 _counted: tuple[str, ...] = ()  # named one by one, by `count_as_application`
 _MOST_REMEMBERED = 20_000  # generated code makes up file names without end
@@ -149,14 +152,24 @@ def count_as_application(name: str) -> None:
 
 
 def _relist() -> None:
-    global _listed
-    _listed = _pattern((*DEFAULT_PACKAGES, *_extra, *_counted))
+    global _named
+    _named = _pattern((*_extra, *_counted))
     _verdicts.clear()
     _generated.clear()
 
 
 def is_application(frame: FrameType | None) -> bool:
     """Whether the code running in `frame` is the application's, or acts for it."""
+    while frame is not None:
+        verdict = _verdicts.get(frame.f_code.co_filename) or _judge_frame(frame)
+        if verdict is not _PASSES:
+            return verdict is _IS_APPLICATION or verdict is _IS_FRAMEWORK
+        frame = frame.f_back
+    return False
+
+
+def waits_as_application(frame: FrameType | None) -> bool:
+    """Whether a wait made in `frame` is the application's: a framework looks into its queues as often as it likes."""
     while frame is not None:
         verdict = _verdicts.get(frame.f_code.co_filename) or _judge_frame(frame)
         if verdict is not _PASSES:
@@ -174,23 +187,23 @@ def application_place(frame: FrameType | None) -> str:
 
 def starts_for_application(frame: FrameType | None) -> bool:
     """Whether a task or thread started in `frame` is the application's, maybe by way of asyncio or an executor."""
-    return _acts_for_application(frame, ())
+    return _who_started(frame, ()) in (Verdict.APPLICATION, Verdict.FRAMEWORK)
 
 
 def sets_timer_for_application(frame: FrameType | None) -> bool:
     """Whether a timer set in `frame` is the application's, maybe by way of asyncio or of `with anyio.fail_after(1)`."""
-    return _acts_for_application(frame, _AROUND_TIMERS)
+    return _who_started(frame, _AROUND_TIMERS) is Verdict.APPLICATION
 
 
-def _acts_for_application(frame: FrameType | None, between: Container[str]) -> bool:
+def _who_started(frame: FrameType | None, between: Container[str]) -> Verdict | None:
     while frame is not None:
         name = frame.f_code.co_filename
         verdict = _verdicts.get(name) or _judge_frame(frame)
         passed_on = verdict is _PASSES or verdict is Verdict.CONCURRENCY or name in between
         if not passed_on or frame.f_code.co_name == "_run_once":
-            return verdict is Verdict.APPLICATION
+            return verdict
         frame = frame.f_back
-    return False
+    return None
 
 
 def waits_between_tries(frame: FrameType | None) -> bool:
@@ -205,7 +218,7 @@ def waits_between_tries(frame: FrameType | None) -> bool:
 
 def is_application_file(path: str) -> bool:
     """Whether code in the file `path` is the application's."""
-    return (_verdicts.get(path) or _remember(path, path)) is Verdict.APPLICATION
+    return (_verdicts.get(path) or _remember(path, path)) in (Verdict.APPLICATION, Verdict.FRAMEWORK)
 
 
 def _judge_frame(frame: FrameType) -> Verdict:
@@ -255,7 +268,7 @@ def _judge_path(path: str) -> Verdict:
         return _judge_dotted(_dotted(installed))
     if full.startswith(_OURSELVES):
         dotted = "otel_agent_replay." + _dotted(full[len(_OURSELVES) :])
-        return Verdict.APPLICATION if _listed.match(dotted) else Verdict.LIBRARY
+        return Verdict.APPLICATION if _frameworks.match(dotted) or _named.match(dotted) else Verdict.LIBRARY
     for folder in _STANDARD:
         if full.startswith(folder):
             top = full[len(folder) :].split(os.sep, 1)[0]
@@ -276,8 +289,10 @@ def _installed_part(full: str) -> str | None:
 
 
 def _judge_dotted(dotted: str) -> Verdict:
-    if _listed.match(dotted):
+    if _named.match(dotted):
         return Verdict.APPLICATION
+    if _frameworks.match(dotted):
+        return Verdict.FRAMEWORK
     if _passing.match(dotted):
         return Verdict.PASSES
     return Verdict.CLIENT if _clients.match(dotted) else Verdict.LIBRARY

@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
 
 from otel_agent_replay.boundary import session as _session
-from otel_agent_replay.boundary.callers import is_application
+from otel_agent_replay.boundary.callers import waits_as_application
 from otel_agent_replay.boundary.crossing import Place, current, strand_label
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.boundary.set_order import at_once
@@ -76,7 +76,7 @@ def waiter(frame: FrameType | None, deadline_s: float) -> Here | None:
     Also None where time is virtual, and for a task that only looks: a loop's order is that of its turns. Code that goes
     on after its run's end is nobody's. `threading.Timer` waits for whoever started it.
     """
-    if frame is None or not (frame.f_code is _TIMER or is_application(frame)):
+    if frame is None or not (frame.f_code is _TIMER or waits_as_application(frame)):
         return None
     here = current.get()
     if here is None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from otel_agent_replay.boundary import callers, session
-from otel_agent_replay.boundary.callers import count_as_application, is_application, set_packages
+from otel_agent_replay.boundary.callers import count_as_application, is_application, set_packages, waits_as_application
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +101,16 @@ def test_the_standard_library_installed_packages_and_ourselves_are_not(filename)
 def test_agent_frameworks_count(parts):
     """The ids and times that an agent framework makes are the agent's."""
     assert _judged(_installed(*parts)) is True
+
+
+def test_what_a_framework_waits_for_is_its_own_affair():
+    """How often a framework looks into its queues differs from run to run: only code that was named waits itself."""
+    waiting = {"is_application": waits_as_application}
+    assert waits_as_application(sys._getframe()) is True
+    assert _judged(_installed("langgraph", "pregel", "main.py"), **waiting) is False
+    assert _judged(_installed("httpx", "_client.py"), **waiting) is False
+    set_packages(["langgraph"])
+    assert _judged(_installed("langgraph", "pregel", "main.py"), **waiting) is True
 
 
 def test_a_neighbour_of_a_dotted_package_does_not_count():
