@@ -22,9 +22,12 @@ _MOST_TOLD = 3
 def folder_fault(tampering: Sequence[Tampering], *, has_run: bool, has_fixtures: bool) -> tuple[Reason, str] | None:
     """Return why a case folder is no test as it lies there, and the detail; None where it is one.
 
-    A recording that is missing counts before what that leads to; a removed invariant before other edits.
+    A recording that is missing counts before what that leads to, one that cannot be read because its file was altered
+    as tampered with; a removed invariant counts before other edits.
     """
-    if not has_run and not has_fixtures:
+    kinds = {one.kind for one in tampering}
+    unreadable = Tampered.FILE_ALTERED in kinds and Tampered.FILE_MISSING not in kinds
+    if not has_run and not has_fixtures and not unreadable:
         missing = [one for one in tampering if one.kind in (Tampered.FILE_MISSING, Tampered.PART_ALTERED)]
         return Reason.NO_RECORDING, _told(missing) or "case.yaml names no run, and there are no fixtures"
     if not tampering:
