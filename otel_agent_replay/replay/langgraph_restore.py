@@ -94,13 +94,16 @@ class RecordedSaves:
         """Yield the saver's methods to call, each with its arguments, so that it is as it was at `target`.
 
         Beside the checkpoints that were reached by then lie the writes that had been made by then; none beside the
-        target itself when it is a checkpoint.
+        target itself when it is a checkpoint. Writes over which the process died are left out, unless they are the
+        target: a lasting saver may lack them too, and what wrote them runs anew where no later checkpoint has them.
         """
         key, until = _key(target), _step(target)
         reached = self._reached(target)
         for one in self._lineage(reached):
             yield "put", self._put(self._states[one])
             for writes in self._writes.get(one, ()):
+                if writes is not target and not _was_saved(writes):
+                    continue
                 if one not in reached or (_step(writes) <= until and (one != key or _name(target) == kept.WRITES)):
                     yield "put_writes", self._put_writes(writes)
 
@@ -194,6 +197,11 @@ class RecordedSaves:
 
 def _name(item: RecordedSpan) -> str:
     return "" if item.node is None else item.node.name
+
+
+def _was_saved(item: RecordedSpan) -> bool:
+    """Whether the saver had come to its end, and said where."""
+    return item.node is not None and item.node.outcome is not None and item.node.outcome.result is not None
 
 
 def _step(item: RecordedSpan) -> int:
