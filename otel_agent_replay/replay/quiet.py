@@ -8,11 +8,13 @@ bounded and use nothing that the ambient hooks may have replaced.
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import threading
 import time
 from collections.abc import Callable, Generator
 from pathlib import Path
+from types import FrameType
 
 _TURNS = 10_000  # most turns given to an event loop whose ready queue can be seen
 _BLIND_TURNS = 25  # turns given to a loop that shows no ready queue (uvloop)
@@ -25,7 +27,6 @@ _SWITCH = 0.0001  # seconds after which a waiting thread asks for the interprete
 
 _monotonic = time.monotonic  # bound at import: our own clock reads are never recorded
 _process_time = time.process_time
-_current_frames = sys._current_frames
 _TASKS = Path("/proc/self/task")
 _HAS_TASKS = _TASKS.is_dir()
 
@@ -184,7 +185,30 @@ def _positions() -> _Positions:
     Not its frame: who waits in short waits has a new one for each, and where that lies in memory is by chance.
     """
     own = threading.get_ident()
-    return {ident: (id(frame.f_code), frame.f_lasti) for ident, frame in _current_frames().items() if ident != own}
+    return {ident: (id(frame.f_code), frame.f_lasti) for ident, frame in _frames().items() if ident != own}
+
+
+_COLLECTS_INSIDE = sys.version_info[:2] == (3, 11)
+_uncollected = threading.Lock()
+
+
+def _frames() -> dict[int, FrameType]:
+    """Return every thread's frame; in Python 3.11 with the garbage collector off meanwhile.
+
+    That version holds the lock of all thread states while it makes these frames, and may collect garbage in between:
+    a finalizer or a callback in Python then gives the interpreter to a thread that waits for that lock for ever
+    (https://github.com/python/cpython/issues/106883).
+    """
+    if not _COLLECTS_INSIDE:
+        return sys._current_frames()
+    with _uncollected:
+        collects = gc.isenabled()
+        gc.disable()
+        try:
+            return sys._current_frames()
+        finally:
+            if collects:
+                gc.enable()
 
 
 def _any_running() -> bool:
