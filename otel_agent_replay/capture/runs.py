@@ -263,7 +263,7 @@ class RecordingRuns:
             begun.parent_span_id = live.parent_span_id
             begun.trace_state = live.trace_state
             begun.flags = live.flags
-        versions = self.fingerprint(request)
+        versions = _fingerprint(request)
         begun.versions.extend(wire.Version(name=name, value=value) for name, value in versions.items() if value)
         return record
 
@@ -289,10 +289,9 @@ class RecordingRuns:
             return None
         return apply_level(Payload.of(self._redaction(level).value_bytes(given.data), given.media_type), level)
 
-    @staticmethod
-    def fingerprint(request: RunRequest) -> dict[str, str]:
-        """Return what tells the code and configuration of a run from others, by the names of its versions."""
-        return {"code": surroundings.code_revision(), "source": surroundings.source_digest(), **request.versions}
+    def fingerprint(self, request: RunRequest) -> dict[str, str]:
+        """Return what tells a run's code and configuration from others, by the names of its versions, as recorded."""
+        return _fingerprint(_redacted(request, self._redaction(request.capture or self._level)))
 
     def _say(self, what: str, which: str, error: Exception) -> None:
         if what not in self._said:
@@ -368,7 +367,12 @@ def _redacted(request: RunRequest, redaction: Redaction) -> RunRequest:
         entry=whole_text(redaction.text(request.entry)),
         thread_id=whole_text(redaction.text(request.thread_id)),
         subject=whole_text(redaction.text(request.subject)),
+        versions={name: whole_text(redaction.named(name, value)) for name, value in request.versions.items()},
     )
+
+
+def _fingerprint(redacted: RunRequest) -> dict[str, str]:
+    return {"code": surroundings.code_revision(), "source": surroundings.source_digest(), **redacted.versions}
 
 
 def _status(session: Session, error: BaseException | None) -> RunStatus:

@@ -32,6 +32,7 @@ ALWAYS = {
     "yielded item": "sk-Yi9Tg5Rf1Vc7Bx3Nz8Mq2",
     "thread id": "sk-Th4Jk8Ld2Fs6Gw1Qp5Xo9",
     "subject": "sk-Su7Ha3Pn9Ob5Ic1Vd8Mk4",
+    "declared version": "sk-Dv3Mn7Kp1Qs9Tz5Bx2Lw8",
     "streamed upload": "sk-Up1Xe6Zr2Cy8Tu4Iw9Ov5",
     "JSON inside JSON": "Jj7Za2Xs5Cd8Vf1Bg4Nh",
     "command line": "sk-Ar4Wq8Ex2Rt6Yu1Io9Pa3",
@@ -92,7 +93,8 @@ def chat(client, *texts, stream=False):
     with client.stream("POST", URL + "/v1/chat/completions", json=body, headers=headers) as response:
         return response.read()
 
-@replay.agent(thread_id=lambda question: PLANTED["thread id"], subject=lambda question: PLANTED["subject"])
+@replay.agent(thread_id=lambda question: PLANTED["thread id"], subject=lambda question: PLANTED["subject"],
+              version=f"built with {PLANTED['declared version']}", policy_version=PLANTED["declared version"])
 def leaky(question):
     secret = os.environ["DATABASE_PASSWORD"]
     client = httpx.Client(cookies={"session": PLANTED["cookie"]})

@@ -268,6 +268,18 @@ def test_an_approval_under_another_policy_is_none(clerk):
     assert any("policy was '1', now '2'" in text for text in again.result.unfrozen)
 
 
+def test_an_approval_holds_under_the_same_policy_that_is_kept_masked(clerk):
+    """A policy whose version names a secret is the same policy on record, where the secret is masked."""
+
+    @replay.agent(name="clerk", policy_version="of sk-Po3Mn7Kp1Qs9Tz5Bx2Lw8")
+    def masked(order):
+        return rerun_agents.may_pay(order, 5)
+
+    again = clerk.rerun(clerk.record([], agent=masked), agent=masked)
+    assert again.sources["may_pay"] == "tape"
+    assert not any("policy" in text for text in again.result.unfrozen)
+
+
 def test_an_approval_for_another_tool_is_none(clerk):
     """The approval function of today grants another action than the recorded one did."""
 

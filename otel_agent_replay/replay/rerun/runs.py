@@ -171,7 +171,8 @@ class RerunRuns:
     def _again(self, request: RunRequest, recorded: RecordedRun) -> Session:
         if self._max_steps:
             request = replace(request, max_steps=min(request.max_steps or self._max_steps, self._max_steps))
-        route = Route(self._world, recorded, policy=request.versions.get("policy", ""))
+        fingerprint = self._recording.fingerprint(request)
+        route = Route(self._world, recorded, policy=fingerprint.get("policy", ""))
         session = self._recording.open(
             request, mode=self._world.mode, answerers=route.answerers, origin_run_id=recorded.run.run_id
         )
@@ -183,7 +184,7 @@ class RerunRuns:
             self._all.append(route)
             is_target = recorded is self._world.target and self._target is None
             if is_target:
-                changed = fingerprint_differences(recorded.run.versions, self._recording.fingerprint(request))
+                changed = fingerprint_differences(recorded.run.versions, fingerprint)
                 given = self._recording.input_of(request)
                 if given is not None and given.digest != input_digest(recorded):
                     changed.append("it was called with another input than on record")

@@ -294,6 +294,26 @@ def test_versions_are_declared_during_the_run(journal):
         replay.versions(prmopt="x")
 
 
+def test_versions_of_a_declaration_are_redacted(traced):
+    """What is written, exported and held against a recording later has the secret in none of them."""
+    journal, spans, _ = traced
+    secret = "sk-Dv3Mn7Kp1Qs9Tz5Bx2Lw8"
+
+    @replay.agent(version=f"7 with {secret}")
+    def agent():
+        return 1
+
+    agent()
+    (begun,) = journal.of("run_begun")
+    stored = {version.name: version.value for version in begun.versions}["agent"]
+    assert stored.startswith("7 with")
+    assert secret not in stored
+    (span,) = spans.get_finished_spans()
+    assert secret not in str(span.attributes)
+    asked_again = RunRequest("agent", versions={"agent": f"7 with {secret}"})
+    assert run_factory().fingerprint(asked_again)["agent"] == stored
+
+
 def test_steps_checkpoints_and_versions_are_nothing_outside_a_run(journal):
     """An agent's code works where nobody records."""
     with replay.step("plan"):
