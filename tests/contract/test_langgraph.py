@@ -104,9 +104,8 @@ class Sqlite:
 
             yield lambda use: asyncio.run(within(use))
         else:
-            connection = sqlite3.connect(":memory:", check_same_thread=False)
-            yield lambda use: asyncio.run(use(SqliteSaver(connection)))
-            connection.close()
+            with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
+                yield lambda use: asyncio.run(use(SqliteSaver(connection)))
 
 
 SAVERS = [pytest.param(kind(is_async), id=f"{kind.__name__}-{'async' if is_async else 'sync'}")
@@ -288,20 +287,20 @@ def forking() -> Iterator[MemoryObserver]:
 
 def test_a_fork_leaves_a_lasting_saver_alone():
     """It begins with what the service's saver holds, sees what it saves itself, and writes none of it there."""
-    saver = SqliteSaver(sqlite3.connect(":memory:", check_same_thread=False))
-    graph = line(saver)
-    graph.invoke({"log": ["q"]}, AT)
-    before = [one.checkpoint["id"] for one in saver.list(None)]
-    with forking():
-        assert graph.get_state(AT).values == {"log": ["q", "a", "b", "c"]}
-        assert graph.invoke({"log": ["more"]}, AT) == {"log": ["q", "a", "b", "c", "more", "a", "b", "c"]}
-        seen = [one.values["log"][-1:] for one in graph.get_state_history(AT) if one.values]
-        assert seen[0] == ["c"]
-        assert len(seen) == 10
-        saver.delete_thread("t")
-    assert [one.checkpoint["id"] for one in saver.list(None)] == before
-    assert saver.get_tuple(AT).checkpoint["channel_values"]["log"] == ["q", "a", "b", "c"]
-    saver.conn.close()
+    with closing(sqlite3.connect(":memory:", check_same_thread=False)) as connection:
+        saver = SqliteSaver(connection)
+        graph = line(saver)
+        graph.invoke({"log": ["q"]}, AT)
+        before = [one.checkpoint["id"] for one in saver.list(None)]
+        with forking():
+            assert graph.get_state(AT).values == {"log": ["q", "a", "b", "c"]}
+            assert graph.invoke({"log": ["more"]}, AT) == {"log": ["q", "a", "b", "c", "more", "a", "b", "c"]}
+            seen = [one.values["log"][-1:] for one in graph.get_state_history(AT) if one.values]
+            assert seen[0] == ["c"]
+            assert len(seen) == 10
+            saver.delete_thread("t")
+        assert [one.checkpoint["id"] for one in saver.list(None)] == before
+        assert saver.get_tuple(AT).checkpoint["channel_values"]["log"] == ["q", "a", "b", "c"]
 
 
 def recorded_run(observer):
