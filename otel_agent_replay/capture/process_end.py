@@ -1,61 +1,69 @@
-"""How the program of a process ended: by itself, by an exception that nobody caught, or by `sys.exit` with a code.
+"""How the program of a process ended: by itself, by an exception that nobody caught, or by an exit with a code.
 
-Python tells of the first kind of exception (`sys.last_value`) and not of an exit. So `sys.exit` is replaced in
-processes that are one run: its last exit is kept until the program ends, and counts if nobody caught it. An exit that
-is raised otherwise (`raise SystemExit`) is not seen.
+Python tells of the first kind of exception (`sys.last_value`) and not of an exit: it reads the `code` of a SystemExit
+that came through to it, and ends. So that member is hooked, in its type's dict, in processes that are one run; whoever
+reads it with no code of Python's below is the interpreter. Where the dict is out of reach an exit is not told.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
-import threading
-from types import FrameType
-from typing import NamedTuple
+from typing import Any
 
 from otel_agent_replay.boundary.hooks import Hooks, looks_like
 from otel_agent_replay.errors import ReplayInterrupt
 
 _exit = sys.exit
 _getframe = sys._getframe
+_code = vars(SystemExit)["code"]
 _hooks = Hooks()
-
-
-class _Exit(NamedTuple):
-    """An exit that was asked for, and the instruction at which the program's outermost frame stood then."""
-
-    error: SystemExit
-    outermost: FrameType
-    instruction: int
-
-
-_last: _Exit | None = None
+_ended_by: SystemExit | None = None
 
 
 def watch() -> None:
-    """Keep the exits of the main thread from now on."""
-    if not _hooks:
-        _hooks.replace(sys, "exit", leave)
+    """Look from now on which exit ends the interpreter."""
+    if _hooks:
+        return
+    with contextlib.suppress(RuntimeError):
+        _hooks.replace_in_type(SystemExit, "code", _Code())
+        if sys.version_info < (3, 12):
+            _hooks.replace(sys, "exit", leave)
 
 
 def unwatch() -> None:
-    """Put `sys.exit` back."""
-    global _last
+    """Put back what was hooked."""
+    global _ended_by
     _hooks.undo()
-    _last = None
+    _ended_by = None
+
+
+class _Code:
+    """The member `code` of an exit, which notices the interpreter."""
+
+    def __get__(self, error: SystemExit | None, owner: type | None = None) -> Any:
+        """Return the code."""
+        global _ended_by
+        if error is not None and _getframe().f_back is None:
+            _ended_by = error
+        return _code.__get__(error, owner)
+
+    def __set__(self, error: SystemExit, code: object) -> None:
+        """Set the code."""
+        _code.__set__(error, code)
+
+    def __delete__(self, error: SystemExit) -> None:
+        """Forget the code."""
+        _code.__delete__(error)
 
 
 @looks_like(_exit)
 def leave(*status: object) -> None:
     """Exit the interpreter by raising SystemExit(status)."""
-    global _last
+    # What C code raises becomes an exception with a code only where Python code catches it, before Python 3.12.
     try:
         _exit(*status)  # type: ignore[arg-type]
-    except SystemExit as error:
-        if threading.current_thread() is threading.main_thread():
-            outermost = _getframe()
-            while outermost.f_back is not None:
-                outermost = outermost.f_back
-            _last = _Exit(error, outermost, outermost.f_lasti)
+    except SystemExit:  # noqa: TRY203
         raise
 
 
@@ -67,7 +75,4 @@ def failure() -> BaseException | None:
     uncaught = getattr(sys, "last_value", None)
     if isinstance(uncaught, BaseException):
         return None if isinstance(uncaught, ReplayInterrupt) else uncaught
-    # A program that caught it went on from there, if only to its end.
-    if _last is None or _last.error.code in (None, 0) or _last.outermost.f_lasti != _last.instruction:
-        return None
-    return _last.error
+    return None if _ended_by is None or _ended_by.code in (None, 0) else _ended_by

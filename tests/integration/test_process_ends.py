@@ -9,17 +9,24 @@ import sys
 import pytest
 
 PROGRAM = """
-import sys, time
+import sys, threading, time
 
 def main(how):
     time.time()
     if how == "raises":
         raise ValueError("no orders")
     if how == "caught inside":
+        thread = threading.Thread(target=sys.exit, args=(3,))
+        thread.start()
+        thread.join()
         try:
             sys.exit(3)
-        except SystemExit:
-            return 0
+        except SystemExit as error:
+            return error.code - 3
+    if how == "raised":
+        raise SystemExit(3)
+    if how == "a message":
+        sys.exit("no orders")
     return int(how)
 
 if sys.argv[1] == "caught outside":
@@ -49,12 +56,14 @@ def record(folder, how):
         ("0", "ok", 0),
         ("3", "error", 3),
         ("raises", "error", 1),
+        ("raised", "error", 3),
+        ("a message", "error", 1),
         ("caught inside", "ok", 0),
         ("caught outside", "ok", 0),
     ],
 )
 def test_the_run_ended_as_the_program(tmp_path, how, status, exit_code):
-    """An exit with a code and an exception that nobody caught are errors; an exit that was caught is none."""
+    """An exit with a code, however raised, and an uncaught exception are errors; a caught exit, or a thread's, is none."""
     run, done = record(tmp_path, how)
     assert (run["status"], done.returncode) == (status, exit_code)
 
