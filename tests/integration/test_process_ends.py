@@ -63,7 +63,7 @@ def record(folder, how):
     ],
 )
 def test_the_run_ended_as_the_program(tmp_path, how, status, exit_code):
-    """An exit with a code, however raised, and an uncaught exception are errors; a caught exit, or a thread's, is none."""
+    """An exit with a code, however raised, and an uncaught exception are errors; one caught, or a thread's, is none."""
     run, done = record(tmp_path, how)
     assert (run["status"], done.returncode) == (status, exit_code)
 
