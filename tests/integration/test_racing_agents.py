@@ -335,6 +335,26 @@ def test_slow_consumers_change_nothing(agent_delay):
     assert "summary of answer of fast" in _replays_exactly(agent, live)
 
 
+def test_a_consumer_that_crosses_nothing_acts_before_the_next_answer_comes():
+    """A task that takes many turns of the loop until it acts on an answer comes first again, if it did."""
+    live = Live()
+    search, summarise = _async_tools(live, {"slow": 0.06, "fast": 0.01})
+
+    async def agent():
+        order = []
+
+        async def consumer(source, turns):
+            text = await search(source)
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            order.append(text)
+
+        await asyncio.gather(consumer("fast", 20), consumer("slow", 0))
+        return await summarise(", ".join(order))
+
+    assert _replays_exactly(agent, live, replays=5) == "summary of answer of fast, answer of slow"
+
+
 def test_many_calls_that_ended_in_one_turn_are_seen_together():
     """However many calls ended in one turn of the loop, whoever waited for the first finds all of them done."""
     live = Live()
