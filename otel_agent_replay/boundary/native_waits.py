@@ -68,24 +68,26 @@ def get(self: Any, block: bool = True, timeout: float | None = None) -> Any:
     """Take an item from the queue, or none in time."""
     if (block and timeout is None) or not _session.live_sessions:
         return _simple_get(self, block, timeout)
-    return _take(self, block, timeout, _getframe(1))
+    return take_in_time(_simple_get, self, block, timeout, _getframe(1))
 
 
 @looks_like(vars(_SIMPLE)["get_nowait"])
 def get_nowait(self: Any) -> Any:
     """Take an item from the queue if there is one."""
-    return _take(self, False, None, _getframe(1)) if _session.live_sessions else _simple_get(self, False)
+    return take_in_time(_simple_get, self, False, None, _getframe(1))
 
 
-def _take(line: Any, block: bool, timeout: float | None, frame: FrameType) -> Any:
+def take_in_time(get: Callable[..., Any], line: Any, block: bool, timeout: float | None, frame: FrameType) -> Any:
+    """Take an item from a queue of any kind with its own `get`, or raise queue.Empty, for the code in `frame`."""
     deadline_s = (timeout or 0) if block else 0
-    here = None if deadline_s < 0 else waiter(frame, deadline_s)
+    plain = (block and timeout is None) or not _session.live_sessions or deadline_s < 0
+    here = None if plain else waiter(frame, deadline_s)
     if here is None:
-        return _simple_get(line, block, timeout)
+        return get(line, block, timeout)
 
     def attempt(seconds: float) -> Any:
         try:
-            return _simple_get(line, True, seconds)
+            return get(line, True, seconds)
         except queue.Empty:
             return MISSED
 

@@ -19,7 +19,7 @@ from otel_agent_replay import semconv
 from otel_agent_replay.boundary.approvals import Grant, action_digest
 from otel_agent_replay.boundary.crossing import Answer, Crossing, Place
 from otel_agent_replay.boundary.effects import Terms
-from otel_agent_replay.boundary.http_faults import report, stop
+from otel_agent_replay.boundary.http_faults import report
 from otel_agent_replay.boundary.outcomes import (
     NOT_KEPT,
     error_outcome,
@@ -27,15 +27,15 @@ from otel_agent_replay.boundary.outcomes import (
     items_outcome,
     value_outcome,
 )
+from otel_agent_replay.boundary.served_items import serve_items, serve_items_async
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.errors import AwaitingPerson, ReplayDeparture
+from otel_agent_replay.errors import AwaitingPerson
 from otel_agent_replay.model import (
     AnswerSource,
     Approval,
     AttributeValue,
     Call,
     CaptureLevel,
-    Failure,
     Kind,
     MediaType,
     Outcome,
@@ -45,7 +45,6 @@ from otel_agent_replay.model import (
     make_call,
 )
 from otel_agent_replay.payload.arguments import ScalarArguments
-from otel_agent_replay.payload.classes import class_name
 from otel_agent_replay.payload.codec import decode, encode
 from otel_agent_replay.payload.failure import rebuild
 
@@ -338,7 +337,7 @@ def iterate(
     session, level = here[0], declaration.capture
     crossing = _begin(declaration, here, args, kwargs)
     if crossing.answer is not None:
-        return (yield from _serve_items(crossing))
+        return (yield from serve_items(crossing))
     items: list[Any] = []
     crossing.leave = lambda: crossing.finish(items_outcome(session, level, items, None, closed_early=True))
     inner = _through(declaration, crossing, kwargs)(*args, **kwargs)
@@ -374,7 +373,7 @@ def iterate_async(
     """Cross with an async generator function: to be called when its first item is asked for."""
     crossing = _begin(declaration, here, args, kwargs)
     if crossing.answer is not None:
-        return _serve_items_async(crossing)
+        return serve_items_async(crossing)
     return _live_items_async(declaration, crossing, args, kwargs)
 
 
@@ -410,73 +409,3 @@ async def _live_items_async(
 async def _resumed(crossing: Crossing, step: Coroutine[Any, Any, Any]) -> Any:
     with crossing.inside():
         return await step
-
-
-def _recorded_items(crossing: Crossing) -> tuple[Outcome, dict[str, Any]]:
-    answer = crossing.answer
-    if answer is None:
-        raise AssertionError("only an answered crossing can be served")
-    outcome = answer.outcome
-    data = None if outcome.result is None else outcome.result.data
-    recorded = {"yielded": ()} if data is None else decode(data)
-    if not (isinstance(recorded, dict) and "yielded" in recorded):
-        # What a person or a status query said of a generator is a list of its items, or the only one.
-        recorded = {"yielded": recorded if isinstance(recorded, (list, tuple)) else (recorded,)}
-    return outcome, recorded
-
-
-def _check_left(crossing: Crossing, outcome: Outcome, count: int) -> None:
-    """Stop the replay of a consumer that wants more items than the recorded one took."""
-    if outcome.closed_early:
-        step = None if crossing.answer is None else crossing.answer.origin_step
-        expected = f"the generator to be closed after {count} items"
-        departure = ReplayDeparture(
-            step=step, path=crossing.place.path, expected=expected, came="a request for the next one"
-        )
-        raise stop(crossing.session, departure)
-
-
-def _as_thrown(failure: Failure, thrown: Exception | None) -> BaseException:
-    """Return how a served generator fails: with what its consumer has just thrown in, where it let that pass."""
-    same = thrown is not None and class_name(type(thrown)) == failure.type
-    return thrown if thrown is not None and same else rebuild(failure)
-
-
-def _serve_items(crossing: Crossing) -> Generator[Any, Any, Any]:
-    """Give the items as recorded, whatever is sent or thrown in: what that led to is recorded as well."""
-    outcome, recorded = _recorded_items(crossing)
-    crossing.leave = partial(crossing.finish, outcome)
-    thrown: Exception | None = None
-    try:
-        for item in recorded.get("yielded", ()):
-            try:
-                yield item
-                thrown = None
-            except Exception as error:  # noqa: PERF203 - to be caught at the very item
-                thrown = error
-        _check_left(crossing, outcome, len(recorded.get("yielded", ())))
-        crossing.settle()
-    finally:
-        crossing.finish(outcome)
-    if outcome.failure is not None:
-        raise _as_thrown(outcome.failure, thrown)
-    return recorded.get("returned")
-
-
-async def _serve_items_async(crossing: Crossing) -> AsyncGenerator[Any, None]:
-    outcome, recorded = _recorded_items(crossing)
-    crossing.leave = partial(crossing.finish, outcome)
-    thrown: Exception | None = None
-    try:
-        for item in recorded.get("yielded", ()):
-            try:
-                yield item
-                thrown = None
-            except Exception as error:  # noqa: PERF203 - to be caught at the very item
-                thrown = error
-        _check_left(crossing, outcome, len(recorded.get("yielded", ())))
-        await crossing.settle_async()
-    finally:
-        crossing.finish(outcome)
-    if outcome.failure is not None:
-        raise _as_thrown(outcome.failure, thrown)

@@ -138,32 +138,13 @@ def join(self: threading.Thread, timeout: float | None = None) -> None:
 @looks_like(_get)
 def get(self: queue.Queue[Any], block: bool = True, timeout: float | None = None) -> Any:
     """Take an item from the queue, or none in time."""
-    return _take(self, block, timeout, _getframe(1))
+    return native_waits.take_in_time(_get, self, block, timeout, _getframe(1))
 
 
 @looks_like(queue.Queue.get_nowait)
 def get_nowait(self: queue.Queue[Any]) -> Any:
     """Take an item from the queue if there is one."""
-    return _take(self, False, None, _getframe(1))
-
-
-def _take(line: queue.Queue[Any], block: bool, timeout: float | None, frame: FrameType) -> Any:
-    deadline_s = (timeout or 0) if block else 0
-    plain = (block and timeout is None) or not _session.live_sessions or deadline_s < 0
-    here = None if plain else waiter(frame, deadline_s)
-    if here is None:
-        return _get(line, block, timeout)
-
-    def attempt(seconds: float) -> Any:
-        try:
-            return _get(line, True, seconds)
-        except queue.Empty:
-            return MISSED
-
-    found = waited(here, "queue.get", deadline_s, attempt)
-    if found is MISSED:
-        raise queue.Empty
-    return found
+    return native_waits.take_in_time(_get, self, False, None, _getframe(1))
 
 
 def put_in_time(line: queue.Queue[Any], item: Any, block: bool, timeout: float | None, frame: FrameType) -> None:
