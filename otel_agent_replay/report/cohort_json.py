@@ -5,22 +5,13 @@ Ids are hexadecimal, times nanoseconds, money US dollars, shares 0 to 1. What is
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
-from importlib import resources
 from typing import Any
 
 from otel_agent_replay.compare.cohort import CaseRow, CohortComparison, LaneRun, PairSummary
 from otel_agent_replay.compare.matrix import Matrix
 
 SCHEMA_VERSION = 1
-
-
-def cohort_schema() -> dict[str, Any]:
-    """Return the JSON Schema of the document."""
-    text = resources.files(__package__).joinpath("cohort.schema.json").read_text("utf-8")
-    schema: dict[str, Any] = json.loads(text)
-    return schema
 
 
 def cohort_json(comparison: CohortComparison, matrix: Matrix | None = None) -> dict[str, Any]:

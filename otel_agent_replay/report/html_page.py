@@ -69,19 +69,6 @@ def packed(data: Mapping[str, Any]) -> str:
     return b64encode(zlib.compress(text.encode("ascii"), 6)).decode("ascii")
 
 
-def read_data(report: str) -> dict[str, Any]:
-    """Return the data of an HTML report. Raises ValueError when it has none, or of another format."""
-    found = re.search(r'id="report-data" data-format="(\d+)">([A-Za-z0-9+/=]+)</script>', report)
-    if found is None:
-        raise ValueError("this is no HTML report: it has no data")
-    if int(found[1]) != DATA_FORMAT:
-        raise ValueError(f"the report's data have format {found[1]}, this version reads {DATA_FORMAT}")
-    from base64 import b64decode
-
-    data: dict[str, Any] = json.loads(zlib.decompress(b64decode(found[2])))
-    return data
-
-
 @lru_cache(maxsize=1)
 def stylesheet() -> str:
     """Return the styles."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib import resources
 
 import pytest
 from click.testing import CliRunner
@@ -17,7 +18,6 @@ from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.model import Payload, RecordedSpan, SideEffect
 from otel_agent_replay.payload import codec
 from otel_agent_replay.replay.cohort import CohortRun, write_cohort
-from otel_agent_replay.report.cohort_json import cohort_schema
 from tests.support.lake_runs import RunMaker, answer
 
 
@@ -195,11 +195,12 @@ def test_two_runs_are_compared_as_diff_does(tmp_path):
 def test_the_document_is_as_its_schema_says(tmp_path):
     """What --json prints, with pairs, a baseline lane and a matrix, has exactly the fields of the schema."""
     lake = two_versions(tmp_path, count=4, pays=True)
+    schema = json.loads(resources.files("otel_agent_replay.report").joinpath("cohort.schema.json").read_text())
     for arguments in (VERSIONS, (*VERSIONS, "--pair-by", "'one case'")):
         document = json.loads(compare(lake, *arguments, "--json").stdout)
-        assert problems(document, cohort_schema()) == []
+        assert problems(document, schema) == []
     document["metrics"][0]["surprise"] = 1
-    assert problems(document, cohort_schema()) != []
+    assert problems(document, schema) != []
 
 
 def test_markdown_cannot_be_broken_out_of(tmp_path):

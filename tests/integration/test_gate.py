@@ -17,10 +17,10 @@ import yaml
 from click.testing import Result
 
 from otel_agent_replay.lake.catalog import Lake
-from otel_agent_replay.report.html_page import read_data
 from tests.support.agents import ROOT
 from tests.support.gated_cases import CALM, CHATTY, CRASHING, MODULE, NEVER, PROMPTED, SOURCE, Model, Shop, cli, shown
 from tests.support.junit_schema import problems_of_junit
+from tests.support.reports import read_data
 
 
 @pytest.fixture(scope="module")

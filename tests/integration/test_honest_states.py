@@ -8,8 +8,8 @@ from click.testing import CliRunner
 from otel_agent_replay.cli.main import main
 from otel_agent_replay.lake.writer import write_runs
 from otel_agent_replay.model import AnswerSource, Loss, LossReason, RunStatus
-from otel_agent_replay.report.html_page import read_data
 from otel_agent_replay.testing.builders import run
+from tests.support.reports import read_data
 
 
 def refunding(seed, order):

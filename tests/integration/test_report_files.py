@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from otel_agent_replay.casefile.schema_check import problems
 from otel_agent_replay.cli.main import main
 from otel_agent_replay.lake.writer import write_runs
-from otel_agent_replay.report.html_page import read_data
 from tests.support.lake_runs import RunMaker, answer
+from tests.support.reports import read_data
 
 
 def made(number, *, says):

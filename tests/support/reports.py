@@ -1,4 +1,9 @@
-"""Runs whose comparison has every kind of row, as HTML reports."""
+"""Runs whose comparison has every kind of row, as HTML reports; and what data an HTML report holds."""
+
+import json
+import re
+import zlib
+from base64 import b64decode
 
 from otel_agent_replay.compare import compare, explain
 from otel_agent_replay.report.html import comparison_html
@@ -6,6 +11,14 @@ from otel_agent_replay.report.json_report import comparison_json
 from otel_agent_replay.testing.builders import run
 
 HOSTILE = "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+
+
+def read_data(report):
+    """The data of an HTML report, as its own script reads them."""
+    ((form, packed),) = re.findall(r'id="report-data" data-format="(\d+)">([A-Za-z0-9+/=]+)</script>', report)
+    data = json.loads(zlib.decompress(b64decode(packed)))
+    assert data["format"] == int(form)
+    return data
 
 
 def pair_runs(hostile="", late=""):

@@ -5,9 +5,8 @@ from urllib.parse import quote
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from otel_agent_replay.report.html_page import read_data
 from tests.support.cohort_reports import cohort, cohort_report
-from tests.support.reports import HOSTILE
+from tests.support.reports import HOSTILE, read_data
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ import re
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from otel_agent_replay.report.html_page import read_data
-from tests.support.reports import HOSTILE, pair_document, pair_html
+from tests.support.reports import HOSTILE, pair_document, pair_html, read_data
 
 
 @pytest.fixture(scope="module")

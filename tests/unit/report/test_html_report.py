@@ -14,11 +14,11 @@ from otel_agent_replay.compare import compare
 from otel_agent_replay.model import AnswerSource, Kind, Loss, LossReason
 from otel_agent_replay.report import html_page
 from otel_agent_replay.report.html import comparison_html
-from otel_agent_replay.report.html_page import classic_script, read_data, stylesheet
+from otel_agent_replay.report.html_page import classic_script, stylesheet
 from otel_agent_replay.report.json_report import comparison_json
 from otel_agent_replay.report.junit import comparison_junit
 from otel_agent_replay.testing.builders import run
-from tests.support.reports import HOSTILE, pair_document, pair_html
+from tests.support.reports import HOSTILE, pair_document, pair_html, read_data
 
 WEB = resources.files("otel_agent_replay.report").joinpath("web")
 
@@ -33,19 +33,6 @@ def test_the_data_come_back_as_they_were():
     assert data["format"] == html_page.DATA_FORMAT
     assert data["pair"]["sentence"] == pair_document()["sentence"]
     assert len(data["pair"]["columns"]["depth"]) == len(pair_document()["rows"])
-
-
-@pytest.mark.parametrize(("text", "message"), [("<html></html>", "no data"), ("", "no data")])
-def test_what_is_no_report_is_refused(text, message):
-    """A file without data is named as such."""
-    with pytest.raises(ValueError, match=message):
-        read_data(text)
-
-
-def test_data_of_a_later_format_are_refused():
-    """Both formats stand in the message."""
-    with pytest.raises(ValueError, match="format 7, this version reads 1"):
-        read_data(pair_html().replace('data-format="1"', 'data-format="7"'))
 
 
 def test_the_policy_names_exactly_this_script_and_style():
