@@ -66,16 +66,16 @@ class Counters:
 class Place:
     """Where in the run something is: the logical path, and the counters of what happened there.
 
-    `span` is free for the observer: it hangs its own record of the place there. `effect` is the side effect that its
-    code runs for, where a ledger keeps it; `through` tells that it is a tool that is called through and said that it
-    touches the world; `sandbox` is the URL that its HTTP goes to where it is only rehearsed, "" elsewhere; `key` is the
-    idempotency key that it was called through with, or has on record.
+    `counters` are the run's. `span` is free for the observer: it hangs its own record of the place there. `effect` is
+    the side effect that its code runs for, where a ledger keeps it; `through` tells that it is a tool that is called
+    through and said that it touches the world; `sandbox` is the URL that its HTTP goes to where it is only rehearsed,
+    "" elsewhere; `key` is the idempotency key that it was called through with, or has on record.
     """
 
     __slots__ = (
         "_children",
-        "_counters",
         "_path",
+        "counters",
         "effect",
         "key",
         "kind",
@@ -95,7 +95,7 @@ class Place:
         self.parent = parent
         self.occurrence = occurrence
         self._path: tuple[str, ...] | None = None
-        self._counters = counters
+        self.counters = counters
         self._children: dict[tuple[Kind, str], Iterator[int]] = {}
         self.sequence = next(counters.sequence)
         self.step: int | None = next(counters.step) if kind in _STEPS and not counters.continues else None
@@ -127,7 +127,7 @@ class Place:
     def number(self) -> None:
         """Give it the run's next step, if it is one and has none yet."""
         if self.step is None and self.kind in _STEPS:
-            self.step = next(self._counters.step)
+            self.step = next(self.counters.step)
 
     def child(self, kind: Kind, name: str) -> Place:
         """Return a new place inside this one, numbered among its like."""
@@ -135,11 +135,11 @@ class Place:
         counter = self._children.get(key)
         if counter is None:
             counter = self._children.setdefault(key, itertools.count())
-        return Place(kind, name, self, self._counters, next(counter))
+        return Place(kind, name, self, self.counters, next(counter))
 
     def next_sequence(self) -> int:
         """Return the next number in the run's order of begins, reads and ends."""
-        return next(self._counters.sequence)
+        return next(self.counters.sequence)
 
 
 class _Strand:
@@ -402,7 +402,7 @@ class Crossing:
             self.session.interrupt = self.session.interrupt or interrupt
             raise
         finally:
-            self.place._counters.ticker.ended()  # the event loop's turns count from here
+            self.place.counters.ticker.ended()  # the event loop's turns count from here
             if self.answer is not None:
                 self.answer.done()
             if drill is not None:

@@ -126,7 +126,7 @@ class _Told:
         """The timer goes off."""
         self._tell(_time_ns())
         if not self._session.closed:
-            self._place._counters.ticker.ended()  # the event loop's turns count from here
+            self._place.counters.ticker.ended()  # the event loop's turns count from here
         self._callback(*args)
 
     def cancelled(self) -> None:

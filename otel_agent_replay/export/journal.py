@@ -396,7 +396,7 @@ class _Held:
         journal = self._journal
         if journal._acquire(timeout=journal._lock_timeout_s):
             if journal._busy:
-                journal._lock.release()
+                journal._release()
             else:
                 self._held = journal._busy = True
         return self._held
@@ -407,7 +407,7 @@ class _Held:
             try:
                 journal._release_busy()
             finally:
-                journal._lock.release()
+                journal._release()
         if isinstance(error, Exception):
             journal._lose((), f"{type(error).__name__}: {error}")
             return True
