@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from otel_agent_replay.boundary.crossing import Place
@@ -33,6 +34,9 @@ from otel_agent_replay.payload.codec import encode
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.replay.playback import Playback
 from otel_agent_replay.replay.tape import Tape
+
+LIMIT_S = 60.0
+"""How long a replay that should take no time may take on a busy machine."""
 
 
 class MemoryRecorder:
@@ -147,6 +151,18 @@ class Replayed:
             self.result = _run(session, observer, root, agent)
         finally:
             self.recording = observer.recorded("agent")
+
+
+def replayed_in_time(recorded, agent):
+    """A replay in a thread of its own; one that waits for ever fails."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(Replayed, recorded, agent).result(LIMIT_S)
+
+
+def reads_of(recorded, prefix):
+    """The reads whose names begin so, in the order in which they were made."""
+    reads = (read for node in recorded.nodes for read in node.reads if read.name.startswith(prefix))
+    return sorted(reads, key=lambda read: read.sequence)
 
 
 def tool(name, function, *parameters, kind=Kind.TOOL):

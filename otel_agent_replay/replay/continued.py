@@ -14,7 +14,7 @@ from otel_agent_replay.errors import DamagedRecording, MissingPayload, TapeUnrea
 from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun, RunStatus
 from otel_agent_replay.replay.playback import Playback, TapeAnswer
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
-from otel_agent_replay.replay.recorded_waits import RecordedWait
+from otel_agent_replay.replay.recorded_waits import TapedWait
 from otel_agent_replay.replay.tape import Entry, Tape, is_background_save
 
 _FIRST_ERROR = 400  # of HTTP's status codes
@@ -73,7 +73,7 @@ class ContinuedPlayback(Playback):
         """Return the next recorded bulk read of that name there, or None."""
         return super().read(kind, name, place, strand) if self._is_on_record(place) else None
 
-    def recorded_wait(self, name: str, place: Place, strand: str) -> RecordedWait | None:
+    def recorded_wait(self, name: str, place: Place, strand: str) -> TapedWait | None:
         """The same for what became of a wait."""
         return super().recorded_wait(name, place, strand) if self._is_on_record(place) else None
 

@@ -25,7 +25,7 @@ from otel_agent_replay.errors import (
 from otel_agent_replay.model import ORDER_MARKS, Call, Kind, Outcome, OutcomeStatus, Read
 from otel_agent_replay.replay import matching
 from otel_agent_replay.replay.order import CompletionOrder
-from otel_agent_replay.replay.recorded_waits import RecordedWait
+from otel_agent_replay.replay.recorded_waits import TapedWait
 from otel_agent_replay.replay.tape import Entry, Tape
 
 _PENDING = Outcome(status=OutcomeStatus.PENDING, notes=("the recorded process died during this call",))
@@ -114,12 +114,12 @@ class Playback:
             self._await_turn(read)
         return read
 
-    def recorded_wait(self, name: str, place: Place, strand: str) -> RecordedWait | None:
+    def recorded_wait(self, name: str, place: Place, strand: str) -> TapedWait | None:
         """Return what became of the next wait of that name there, or None."""
         if self.interrupt is not None:
             raise self.interrupt
         read = self.tape.take_wait(place.path, name, strand)
-        return None if read is None else RecordedWait(read, self.tape, self.order, lambda: self.interrupt)
+        return None if read is None else TapedWait(read, self.tape, self.order, lambda: self.interrupt)
 
     def _await_turn(self, read: Read) -> None:
         """Hold a thread that is done, or puts something on a queue, until what came before that has come."""

@@ -22,7 +22,7 @@ _SHORTEST_REST = 0.25  # seconds of rest that any wait is given
 _LONGEST_REST = 60.0  # seconds, whatever the deadline
 
 
-class RecordedWait:
+class TapedWait:
     """One wait on a tape; implements `boundary.deadlines.RecordedWait`.
 
     `stopped` gives the interrupt of a replay that has stopped.

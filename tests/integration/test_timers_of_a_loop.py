@@ -8,18 +8,16 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import anyio
 import pytest
 
 from otel_agent_replay.boundary import loop_timers, sleep, threads, waits
 from otel_agent_replay.model import TIMER
-from tests.taped_runs import Replayed, record, tool_async
+from tests.taped_runs import reads_of, record, replayed_in_time, tool_async
 
 FOR_EVER = 600.0  # seconds: what a replay must not wait for
 SOON = 0.03  # what a recording waits for
-LIMIT = 60.0  # seconds for one replay on a busy machine
 
 
 async def _find(source):
@@ -45,17 +43,9 @@ def _hooked():
         part.uninstall()
 
 
-def _replayed(recording, agent):
-    """Replay in a thread of its own; a replay that waits for ever fails."""
-    with ThreadPoolExecutor(1) as pool:
-        replay = pool.submit(Replayed, recording, agent)
-        return replay.result(LIMIT)
-
-
 def _timers(recording):
     """Whether each timer of a recording went off, in the order in which that was settled."""
-    reads = sorted((read for node in recording.nodes for read in node.reads), key=lambda read: read.sequence)
-    return [read.value != 0 for read in reads if read.name.startswith(TIMER)]
+    return [read.value != 0 for read in reads_of(recording, TIMER)]
 
 
 async def _wait_for(awaitable, seconds):
@@ -141,7 +131,7 @@ def test_a_timeout_that_fired_fires_again_without_its_time(way, inside):
     expected, recording = record(lambda: agent(SOON))
     assert expected == "answer of True"
     assert _timers(recording) == [True]
-    replayed = _replayed(recording, lambda: agent(FOR_EVER))
+    replayed = replayed_in_time(recording, lambda: agent(FOR_EVER))
     assert replayed.result == expected
     assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
     assert replayed.tape.count_reads_left() == 0
@@ -166,7 +156,7 @@ def test_a_timeout_that_did_not_fire_does_not_fire_in_a_slower_replay(way):
 
     expected, recording = record(lambda: agent(FOR_EVER, 0.0))
     assert expected == "answer of False"
-    replayed = _replayed(recording, lambda: agent(0.001, 0.1))
+    replayed = replayed_in_time(recording, lambda: agent(0.001, 0.1))
     assert replayed.result == expected
     assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
@@ -196,7 +186,7 @@ def test_a_queue_is_looked_into_as_often_as_in_the_recording():
 
     expected, recording = record(lambda: agent(SOON, 3))
     assert "after" in expected
-    replayed = _replayed(recording, lambda: agent(FOR_EVER, 3))
+    replayed = replayed_in_time(recording, lambda: agent(FOR_EVER, 3))
     assert replayed.result == expected
     assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
@@ -222,7 +212,7 @@ def test_timers_and_calls_of_two_tasks_keep_their_order():
 
     expected, recording = record(lambda: agent(SOON))
     assert expected.endswith("timer,answer of b")
-    replayed = _replayed(recording, lambda: agent(FOR_EVER))
+    replayed = replayed_in_time(recording, lambda: agent(FOR_EVER))
     assert replayed.result == expected
     assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
@@ -241,7 +231,7 @@ def test_the_loops_clock_shows_that_the_time_has_passed():
         return await search(str(passed))
 
     expected, recording = record(lambda: agent(SOON))
-    replayed = _replayed(recording, lambda: agent(FOR_EVER))
+    replayed = replayed_in_time(recording, lambda: agent(FOR_EVER))
     assert replayed.result == expected == "answer of True"
 
 
@@ -255,7 +245,7 @@ def test_a_timer_that_goes_off_in_no_recording_is_a_real_one():
         return found
 
     expected, recording = record(lambda: agent(more=False))
-    assert _replayed(recording, lambda: agent(more=True)).result == expected
+    assert replayed_in_time(recording, lambda: agent(more=True)).result == expected
 
 
 def test_a_call_that_never_ends_is_given_up_and_said():
@@ -270,6 +260,6 @@ def test_a_call_that_never_ends_is_given_up_and_said():
 
     (_, fired), recording = record(lambda: agent(FOR_EVER, comes=True))
     assert not fired
-    replayed = _replayed(recording, lambda: agent(SOON, comes=False))
+    replayed = replayed_in_time(recording, lambda: agent(SOON, comes=False))
     assert replayed.result == ("answer of x", True)
     assert replayed.playback.order.not_imposed_on(replayed.tape) == (0,)

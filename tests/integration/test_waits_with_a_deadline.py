@@ -19,11 +19,10 @@ import pytest
 from otel_agent_replay.boundary import threads, waits
 from otel_agent_replay.errors import ReplayDeparture
 from otel_agent_replay.model import WAIT
-from tests.taped_runs import Replayed, record, tool, tool_async
+from tests.taped_runs import LIMIT_S, reads_of, record, replayed_in_time, tool, tool_async
 
 FOR_EVER = 600.0  # seconds: what a replay must not wait for
 SOON = 0.02  # what a recording waits for
-LIMIT = 60.0  # seconds for one replay on a busy machine
 
 search = tool("search", lambda source: f"answer of {source}", "source")
 
@@ -37,17 +36,9 @@ def _hooked():
     threads.uninstall()
 
 
-def _replayed(recording, agent):
-    """Replay in a thread of its own; a replay that waits for ever fails."""
-    with ThreadPoolExecutor(1) as pool:
-        replay = pool.submit(Replayed, recording, agent)
-        return replay.result(LIMIT)
-
-
 def _waits(recording):
     """What became of each wait of a recording, by name."""
-    reads = sorted((read for node in recording.nodes for read in node.reads), key=lambda read: read.sequence)
-    return [(read.name.removeprefix(WAIT), read.value == 0) for read in reads if read.name.startswith(WAIT)]
+    return [(read.name.removeprefix(WAIT), read.value == 0) for read in reads_of(recording, WAIT)]
 
 
 def _lock(seconds):
@@ -145,7 +136,7 @@ def test_a_wait_that_was_given_up_is_given_up_again_without_its_time(name, wait)
     """Whatever a thread waited for in vain it waits for in vain again, at once, however long it would wait."""
     expected, recording = record(lambda: search(str(wait(SOON))))
     assert _waits(recording) == [(name, False)]
-    replayed = _replayed(recording, lambda: search(str(wait(FOR_EVER))))
+    replayed = replayed_in_time(recording, lambda: search(str(wait(FOR_EVER))))
     assert replayed.result == expected
     assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
     assert replayed.tape.count_reads_left() == 0
@@ -186,7 +177,7 @@ def test_a_wait_that_came_comes_again_however_long_it_takes(name, wait):
 
     expected, recording = record(lambda: agent(FOR_EVER, 0.0))
     assert _waits(recording) == [(name, True)]
-    replayed = _replayed(recording, lambda: agent(0.001, 0.1))
+    replayed = replayed_in_time(recording, lambda: agent(0.001, 0.1))
     assert replayed.result == expected
     assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
@@ -221,7 +212,7 @@ def test_what_was_done_when_a_wait_was_given_up_is_done_again():
     expected, recording = record(lambda: agent(SOON, certain=True))
     assert expected[0] == "answer of answer of early"
     for _ in range(3):
-        replayed = _replayed(recording, lambda: agent(FOR_EVER, certain=False))
+        replayed = replayed_in_time(recording, lambda: agent(FOR_EVER, certain=False))
         assert replayed.result == expected
         assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
 
@@ -249,7 +240,7 @@ def test_a_pulse_beats_as_often_as_in_the_recording():
 
     expected, recording = record(lambda: agent(SOON, 3))
     assert expected[1] >= 3
-    replayed = _replayed(recording, lambda: agent(FOR_EVER, 3))
+    replayed = replayed_in_time(recording, lambda: agent(FOR_EVER, 3))
     assert replayed.result == expected
     assert replayed.playback.order.not_imposed_on(replayed.tape) == ()
     assert replayed.tape.count_reads_left() == 0
@@ -271,7 +262,7 @@ def test_a_timer_goes_off_at_its_turn_without_its_time():
 
     expected, recording = record(lambda: agent(SOON))
     assert expected == ["answer of timer"]
-    assert _replayed(recording, lambda: agent(FOR_EVER)).result == expected
+    assert replayed_in_time(recording, lambda: agent(FOR_EVER)).result == expected
 
 
 def test_the_same_futures_are_done_when_the_wait_for_them_ends():
@@ -302,7 +293,7 @@ def test_the_same_futures_are_done_when_the_wait_for_them_ends():
 
     expected, recording = record(lambda: agent(SOON, held=1))
     assert expected[0] == [0, 2]
-    replayed = _replayed(recording, lambda: agent(FOR_EVER, held=None))
+    replayed = replayed_in_time(recording, lambda: agent(FOR_EVER, held=None))
     assert replayed.result == expected
     assert replayed.tape.count_reads_left() == 0
 
@@ -322,7 +313,7 @@ def test_the_futures_before_a_deadline_are_given_again_and_then_it_is_over():
 
     expected, recording = record(lambda: agent(1.0))
     assert expected == ["answer of quick"]
-    assert _replayed(recording, lambda: agent(FOR_EVER)).result == expected
+    assert replayed_in_time(recording, lambda: agent(FOR_EVER)).result == expected
 
 
 def test_a_timeout_that_the_call_itself_raised_is_its_result():
@@ -339,7 +330,7 @@ def test_a_timeout_that_the_call_itself_raised_is_its_result():
 
     expected, recording = record(agent)
     assert _waits(recording) == [("future", True)]
-    assert _replayed(recording, agent).result == expected
+    assert replayed_in_time(recording, agent).result == expected
 
 
 def test_a_thread_that_only_looks_sees_the_same():
@@ -368,7 +359,7 @@ def test_a_thread_that_only_looks_sees_the_same():
     expected, recording = record(lambda: agent(certain=True))
     assert "nothing True answer of fed False" in expected
     for _ in range(3):
-        assert _replayed(recording, lambda: agent(certain=False)).result == expected
+        assert replayed_in_time(recording, lambda: agent(certain=False)).result == expected
 
 
 def test_a_worker_thread_gives_up_on_a_task_of_the_loop_again():
@@ -396,7 +387,7 @@ def test_a_worker_thread_gives_up_on_a_task_of_the_loop_again():
         return main()
 
     expected, recording = record(lambda: agent(SOON))
-    assert _replayed(recording, lambda: agent(FOR_EVER)).result == expected
+    assert replayed_in_time(recording, lambda: agent(FOR_EVER)).result == expected
 
 
 def test_what_never_comes_is_given_up_and_said():
@@ -410,7 +401,7 @@ def test_what_never_comes_is_given_up_and_said():
 
     (_, came), recording = record(lambda: agent(FOR_EVER, given=True))
     assert came
-    replayed = _replayed(recording, lambda: agent(SOON, given=False))
+    replayed = replayed_in_time(recording, lambda: agent(SOON, given=False))
     assert replayed.result == ("answer of x", False)
     assert replayed.playback.order.not_imposed_on(replayed.tape) == (0,)
 
@@ -427,7 +418,7 @@ def test_a_wait_for_a_thread_that_departed_ends():
     try:
         _, recording = record(lambda: agent("asked"))
         with pytest.raises(ReplayDeparture):
-            _replayed(recording, lambda: agent("changed"))
+            replayed_in_time(recording, lambda: agent("changed"))
     finally:
         threading.excepthook = hook
 
@@ -435,7 +426,7 @@ def test_a_wait_for_a_thread_that_departed_ends():
 def test_waits_that_no_recording_knows_are_made():
     """A changed agent that waits more often waits as it stands, and departs nowhere for it."""
     _, recording = record(lambda: search("x"))
-    replayed = _replayed(recording, lambda: (threading.Event().wait(SOON), search("x")))
+    replayed = replayed_in_time(recording, lambda: (threading.Event().wait(SOON), search("x")))
     assert replayed.result == (False, "answer of x")
 
 
@@ -477,7 +468,7 @@ def test_a_pulse_that_outlives_its_run_is_nobodys():
     kept = []
     record(lambda: kept.append(agent()))  # a thread is no value to keep
     over.set()
-    assert waited.wait(LIMIT)
+    assert waited.wait(LIMIT_S)
     stop.set()
     kept[0].join()
     assert lost == []

@@ -24,23 +24,8 @@ def asking(top: int):
     return heard
 
 
-@replay.tool
-async def asking_async(top: int):
-    """The same."""
-    try:
-        said = None
-        for number in range(top):
-            try:
-                said = yield f"{number} {said}"
-            except ValueError as error:
-                said = yield f"again, {error}"
-    finally:
-        ended.append("cleaned up")
-
-
-@replay.agent
-async def asking_agent(top: int):
-    """The same as an agent."""
+async def _asking(top: int):
+    """The same, in a form that an agent may have too."""
     said = None
     try:
         for number in range(top):
@@ -51,6 +36,9 @@ async def asking_agent(top: int):
     finally:
         ended.append("cleaned up")
 
+
+asking_async = replay.tool(_asking)
+asking_agent = replay.agent(_asking)
 
 ended: list[str] = []
 
