@@ -18,6 +18,8 @@ import sysconfig
 from collections.abc import Container, Iterable
 from types import FrameType
 
+from otel_agent_replay.patterns import late
+
 DEFAULT_PACKAGES = (
     "agent_framework*",
     "agents",
@@ -101,7 +103,7 @@ _PASSES = Verdict.PASSES
 def _pattern(packages: Iterable[str]) -> re.Pattern[str]:
     """Return what matches the dotted name of everything in `packages`."""
     names = "|".join(re.escape(name).replace(r"\*", "[^.]*") for name in packages)
-    return re.compile(rf"(?:{names})(?:\.|\Z)")
+    return late(rf"(?:{names})(?:\.|\Z)")
 
 
 _verdicts: dict[str, Verdict] = {}

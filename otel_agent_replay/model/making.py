@@ -6,7 +6,7 @@ assignment, and a call is made of several of them. Knows no class of ours.
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields, make_dataclass
+from dataclasses import MISSING, fields
 from typing import Any, TypeVar, cast
 
 _T = TypeVar("_T")
@@ -19,7 +19,8 @@ def maker_of(frozen: type[_T]) -> type[_T]:
     The maker is a function, written like the `__init__` of a dataclass: calling one costs half of calling a class.
     """
     columns = fields(cast("Any", frozen))
-    twin = make_dataclass(f"_{frozen.__name__}", [one.name for one in columns], slots=True, init=False)
+    # Not by `make_dataclass`: it looks for a signature to make a docstring of, which costs 1 ms at every start.
+    twin = type(f"_{frozen.__name__}", (), {"__slots__": tuple(one.name for one in columns)})
     known: dict[str, Any] = {"_twin": twin, "_frozen": frozen, "_missing": MISSING}
     given, lines = [], ["made = _twin()"]
     for one in columns:

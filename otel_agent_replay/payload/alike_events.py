@@ -10,12 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from otel_agent_replay.patterns import late
 from otel_agent_replay.payload.credentials import has_no_token, is_plain, names_nothing
 from otel_agent_replay.payload.stream_text import PIECE_NAMES
 
 _FEWEST = 6  # events alike; where there are fewer the whole search is as quick
-_PIECE_BEGINS = re.compile(rb'"(?:' + "|".join(sorted(PIECE_NAMES)).encode() + rb')":\s*"(?!")')
-_PIECE = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*(?=")', re.DOTALL)
+_PIECE_BEGINS = late(rb'"(?:' + "|".join(sorted(PIECE_NAMES)).encode() + rb')":\s*"(?!")')
+_PIECE = late(rb'[^"\\]*(?:\\.[^"\\]*)*(?=")', re.DOTALL)
 
 
 def holds_nothing(data: bytes, may_hold_secret: Callable[[bytes], bool]) -> bool:

@@ -12,6 +12,8 @@ import string
 from collections.abc import Iterator
 from functools import lru_cache
 
+from otel_agent_replay.patterns import late
+
 HEADERS = frozenset(
     {
         "authorization",
@@ -49,14 +51,14 @@ HEADERS = frozenset(
 )
 """Headers that are never stored, in lower case."""
 
-_HEADER = re.compile(
+_HEADER = late(
     r"(?:^|-)(?:api-?key|auth|authorization|authentication|(?<!per-)token|secret|password|signature|credential|session)\Z"
 )
-_QUERY = re.compile(
+_QUERY = late(
     r"(?:^|[-_.])(?:api[-_]?key|apikey|key|(?:access|auth|refresh|id|session|security|bearer)?[-_]?token|sig|signature|"
     r"secret|client[-_]?secret|passw(?:or)?d|pwd|credential|auth|authorization|jwt|code[-_]verifier|assertion)\Z"
 )
-_VARIABLE = re.compile(
+_VARIABLE = late(
     r"(?:^|_)(?:API_?KEY|(?:ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION|ACCOUNT|MASTER|AUTH)_?KEY(?:_ID)?|KEY|TOKEN|SECRETS?|"
     r"PASSWORD|PASSWD|PASS|PWD|PASSPHRASE|CREDENTIALS?|AUTH|AUTHORIZATION|COOKIE|SIGNATURE|SALT|DSN|CONN(?:ECTION)?_STR"
     r"(?:ING)?|SAS|WEBHOOK_URL|PAT)\Z"
@@ -112,13 +114,13 @@ _SHAPES: tuple[tuple[bytes, bytes], ...] = (  # how a token begins, and how it g
     (rb"eyJ", rb"[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]{8,}"),  # JSON Web Token
 )
 # The same heads, grouped by their first letter: this runs over every long run of letters.
-_HEAD = re.compile(
+_HEAD = late(
     rb"[rs]k[-_]|whsec_|g(?:h[pousr]_|ithub_|l[a-z]|sk_)|A[KSBCI][IACz]|x(?:ox|a[pi])|h(?:f_|v[sbr]\.)|p(?:plx|ypi)-|n(?:vapi-|pm_)|"
     rb"d(?:o[opr]_|api)|eyJ|lsv2_|r8_|tvly-|ya29\.|SG\.|GOCSPX-"
 )
 # A token begins where no letter or digit stands before it, but for one of an escape (`\n`, `\u003d`, `%3D`).
 _BEGIN = rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
-_TOKEN = re.compile(_BEGIN + rb"(?:" + b"|".join(head + rest for head, rest in _SHAPES) + rb")")
+_TOKEN = late(_BEGIN + rb"(?:" + b"|".join(head + rest for head, rest in _SHAPES) + rb")")
 _HEAD_OUTSIDE = 5  # bytes of the longest head that ends in a dot, which is not part of the run
 
 WORD_BYTES = (string.ascii_letters + string.digits + "_-").encode()
@@ -127,8 +129,8 @@ LONG = 20
 """No token is found that has a shorter unbroken run of letters, digits, dashes and underscores."""
 _RUN = b"x" * LONG
 
-_SCHEME = re.compile(rb"(?i)(?:bearer|basic)\Z")
-_SCHEME_VALUE = re.compile(rb"(?=[\w.~+/-]*[\d=])[\w.~+/-]{20,}=*")
+_SCHEME = late(rb"(?i)(?:bearer|basic)\Z")
+_SCHEME_VALUE = late(rb"(?=[\w.~+/-]*[\d=])[\w.~+/-]{20,}=*")
 
 
 def runs_of(data: bytes) -> list[tuple[int, int]]:
@@ -164,17 +166,17 @@ def _add_tokens(data: bytes, runs: list[tuple[int, int]], found: list[tuple[int,
 _NEEDLES = (b"pass", b"secret", b"credential", b"authorization", b"key", b"token")
 _ASSIGNED_NEEDLES = (b"signature=", b"sig=")
 
-_NAME = re.compile(
+_NAME = late(
     rb"(?:password|passwd|passphrase|secret|credentials?|authorization|"
     rb"(?:api|access|private|secret|signing|encryption|account|shared_?access|subscription|master)[_-]?key|"
     rb"(?:access|refresh|id|auth|session|bearer|api|secret|security|csrf)[_-]?token|shared_?access_?signature)\Z"
 )
-_ASSIGNED_NAME = re.compile(
+_ASSIGNED_NAME = late(
     rb"(?:\A(?:x-amz-|x-goog-)?(?:signature|sig|credential))\Z|(?-i:[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD))\Z",
     re.IGNORECASE,
 )
 # What follows the needle: a field of JSON, one of JSON inside a text of JSON (a tool call's arguments), an assignment.
-_VALUE = re.compile(
+_VALUE = late(
     rb"([a-z]+)"
     rb'(?:"\s*:\s*(?:"((?:[^"\\]|\\.)+)"|(\d{3,}))'
     rb'|\\"\s*:\s*(?:\\"((?:[^"\\]|\\\\(?:\\["\\]|[^"\\]))+)\\"|(\d{3,}))'
@@ -186,8 +188,8 @@ _ASSIGNED = 6  # the group of an assignment's value
 _NAME_BYTES = WORD_BYTES + b"."
 _LONGEST_NAME = 64
 # Of a field called just `token`: models list their own tokens, which are words, under that name.
-_RANDOM = re.compile(rb"(?=.*\d)[\w.~+/=-]{20,}\Z", re.DOTALL)
-_ESCAPE = re.compile(rb"u[0-9a-fA-F]{4}|[nrtbf]")
+_RANDOM = late(rb"(?=.*\d)[\w.~+/=-]{20,}\Z", re.DOTALL)
+_ESCAPE = late(rb"u[0-9a-fA-F]{4}|[nrtbf]")
 
 
 def _add_named(data: bytes, found: list[tuple[int, int]]) -> None:
@@ -226,9 +228,9 @@ def _names_a_credential(data: bytes, at: int, value: re.Match[bytes]) -> bool:
 
 # --- the rest: passwords in URLs, private keys --------------------------------------------------
 
-_PASSWORD_IN_URL = re.compile(rb"[^\s/:@\"'\\<>?#]{0,128}:([^\s/@\"'\\<>?#]{1,256})\Z")
+_PASSWORD_IN_URL = late(rb"[^\s/:@\"'\\<>?#]{0,128}:([^\s/@\"'\\<>?#]{1,256})\Z")
 _LONGEST_USERINFO = 400
-_PRIVATE_KEY = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----((?:[A-Za-z0-9+/=\s]|\\+[nr])+)")
+_PRIVATE_KEY = late(rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----((?:[A-Za-z0-9+/=\s]|\\+[nr])+)")
 
 REACH = 1_024
 """No credential needs more bytes than this to be seen for one; it may go on for longer."""

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from otel_agent_replay.patterns import late
+
 Path = tuple["str | int", ...]
 
 
@@ -26,7 +28,7 @@ class Found(NamedTuple):
     kind: str  # "key", "text", "container", "bare"
 
 
-_TOKEN = re.compile(r'[\s,:]*(?:"([^"\\]*(?:\\.[^"\\]*)*)("|\\?\Z)|([{\[])|([}\]])|([^\s,:{}\[\]"]+))', re.DOTALL)
+_TOKEN = late(r'[\s,:]*(?:"([^"\\]*(?:\\.[^"\\]*)*)("|\\?\Z)|([{\[])|([}\]])|([^\s,:{}\[\]"]+))', re.DOTALL)
 
 
 def walk(text: str) -> Iterator[Found]:
@@ -80,9 +82,7 @@ _TEXT, _OPEN, _CLOSE, _BARE = 2, 3, 4, 5  # groups of _TOKEN
 
 # --- the text inside a JSON string ----------------------------------------------------------------------------
 
-_PIECE = re.compile(
-    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL
-)
+_PIECE = late(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]+", re.DOTALL)
 _SHORT = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import re
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import NamedTuple
+
+from otel_agent_replay.patterns import late
 
 MASK = "[masked]"
 """What is stored where no length need be kept: environment values, header values."""
@@ -20,8 +21,8 @@ URL_MASK = "masked"
 """The same inside a URL, where brackets mean something."""
 
 _HASH_DIGITS = 16
-MASKED = re.compile(r"\[(?:masked|hash:[0-9a-f]{16})\]\**")
-_ONLY_MASK = re.compile(r"(?:\[(?:masked|hash:[0-9a-f]{16})\])?\**\Z")
+MASKED = late(r"\[(?:masked|hash:[0-9a-f]{16})\]\**")
+_ONLY_MASK = late(r"(?:\[(?:masked|hash:[0-9a-f]{16})\])?\**\Z")
 
 
 def mask_of(length: int) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from otel_agent_replay.model import STREAM_TYPES, CaptureLevel
+from otel_agent_replay.patterns import late
 from otel_agent_replay.payload import credentials
 from otel_agent_replay.payload.alike_events import holds_nothing
 from otel_agent_replay.payload.body_hits import BodyRules
@@ -43,10 +44,10 @@ _MOST_HEADERS = 2_048
 
 _Header = tuple[str, str]
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)?")
-_PARAMETER = re.compile(r"(?<=[?&;#])([^=&;#]+)=([^&;#]*)")
-_PASSWORD = re.compile(r"://[^\s/:@]*:([^\s/@]+)@")
-_SECRET_PATH = re.compile(
+_URL = late(r"([A-Za-z][A-Za-z0-9+.-]*://)([^/?#]*@)?")
+_PARAMETER = late(r"(?<=[?&;#])([^=&;#]+)=([^&;#]*)")
+_PASSWORD = late(r"://[^\s/:@]*:([^\s/@]+)@")
+_SECRET_PATH = late(
     r"(?<=hooks\.slack\.com/services/)[\w/-]+|(?<=/bot)\d{6,}:[\w-]{30,}|(?<=/api/webhooks/)\d{6,}/[\w-]{20,}"
 )
 

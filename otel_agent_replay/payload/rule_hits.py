@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from otel_agent_replay.patterns import late
 from otel_agent_replay.payload.json_text import Found, Path, places, unescaped, walk
 from otel_agent_replay.payload.masks import MASKED, hash_of, is_mask, mask_of
 from otel_agent_replay.payload.rules import Rule, Steps, fits, path_steps
@@ -232,7 +233,7 @@ _PROTOCOL_NAMES = frozenset(
         "previous_response_id",
     }
 )
-_PROTOCOL_ID = re.compile(
+_PROTOCOL_ID = late(
     r"(?:call|toolu|srvtoolu|chatcmpl|msg|resp|rs|fc|ws|fs|ci|ig|mcp\w*|gen|req|run|asst|thread|batch|file)[-_][\w-]+\Z"
 )
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from otel_agent_replay.patterns import late
 from otel_agent_replay.payload.json_text import places, unescaped, walk
 
 _NAMES = (
@@ -37,7 +38,7 @@ PIECE_NAMES = frozenset(_NAMES)
 """Fields in which providers send pieces of text."""
 
 _INDEX_NAMES = frozenset({"index", "output_index", "content_index", "item_id", "summary_index", "contentBlockIndex"})
-_LINE = re.compile(r"[^\r\n]+")
+_LINE = late(r"[^\r\n]+")
 
 
 def data_lines(text: str) -> Iterator[tuple[int, int]]:
@@ -115,7 +116,7 @@ def spelled(text: str, ranges: Iterable[tuple[int, int]] | None = None) -> list[
 
 
 _PIECES = tuple(
-    (b'"%s":' % name, re.compile(rb'"%s":\s*"([^"\\]*(?:\\.[^"\\]*)*)"' % name, re.DOTALL))
+    (b'"%s":' % name, late(rb'"%s":\s*"([^"\\]*(?:\\.[^"\\]*)*)"' % name, re.DOTALL))
     for name in (each.encode() for each in _NAMES)
 )
 

@@ -9,22 +9,23 @@ On Azure the name is that of a deployment, and the body may name a model beside 
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
+
+from otel_agent_replay.patterns import late
 
 GOOGLE_ACTIONS: Final = ("generateContent", "streamGenerateContent", "rawPredict", "streamRawPredict")
 BEDROCK_ACTIONS: Final = ("converse", "converse-stream", "invoke", "invoke-with-response-stream")
 
 # A Bedrock model may be an ARN, whose slashes some clients leave as they are.
-_MODEL: Final = re.compile(
+_MODEL: Final = late(
     rf"/(?P<google>[^/:?#]+):(?P<verb>{'|'.join(GOOGLE_ACTIONS)})/*$"
     rf"|/model/(?P<bedrock>[^?#]+)/(?P<action>{'|'.join(BEDROCK_ACTIONS)})/*$"
 )
 
 _DEPLOYMENTS: Final = "/openai/deployments/"
-_DEPLOYMENT: Final = re.compile(rf"(?<={_DEPLOYMENTS})[^/?#]+(?=/)")
+_DEPLOYMENT: Final = late(rf"(?<={_DEPLOYMENTS})[^/?#]+(?=/)")
 
 
 class Address(NamedTuple):

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+from otel_agent_replay.patterns import late
 from otel_agent_replay.protocols.json_text import as_objects, compact
 
-_PART: Final = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
+_PART: Final = late(r"""\.([^.\[\]]+)|\[(\d+)\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]""")
 _MOST_ELEMENTS: Final = 10_000
 _VALUES: Final = ("stringValue", "numberValue", "boolValue", "nullValue")
 

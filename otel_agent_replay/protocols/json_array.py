@@ -9,13 +9,14 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from otel_agent_replay.patterns import late
 from otel_agent_replay.protocols.json_text import parse
 from otel_agent_replay.protocols.stream import NamedObject, Reader
 
 # A whole text, or what opens and closes; a quote alone opens a text that this piece does not end.
-_TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}"]', re.DOTALL)
-_REST_OF_TEXT: Final = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
-_ESCAPES_AT_END: Final = re.compile(rb"\\+\Z")
+_TOKEN: Final = late(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}"]', re.DOTALL)
+_REST_OF_TEXT: Final = late(rb'[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_ESCAPES_AT_END: Final = late(rb"\\+\Z")
 
 
 class JsonArray:

@@ -12,14 +12,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.patterns import late
 from otel_agent_replay.protocols.json_spans import Span, elements, member, members
 
 Path = tuple[str | int, ...]
 
-_PART = re.compile(r'\[(-?\d+)\]|\["((?:[^"\\]|\\.)*)"\]|(?:^|\.)([^.\[\]"]+)')
-_SPACE = re.compile(r"[ \t\n\r]*")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_FIRST_COLON = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:(\s?)')
+_PART = late(r'\[(-?\d+)\]|\["((?:[^"\\]|\\.)*)"\]|(?:^|\.)([^.\[\]"]+)')
+_SPACE = late(r"[ \t\n\r]*")
+_SURROGATE = late("[\ud800-\udfff]")
+_FIRST_COLON = late(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:(\s?)')
 
 
 def parse_path(text: str) -> Path:

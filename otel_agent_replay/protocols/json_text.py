@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import json
 import json.scanner
-import re
 from typing import Any, NoReturn
+
+from otel_agent_replay.patterns import late
 
 TOO_DEEP = '"(nested too deeply to be written)"'
 """What `compact` gives for a value that the standard parser could read but not write."""
 
 _scanned = json.scanner.make_scanner(json.JSONDecoder())  # type: ignore[arg-type] # typed as if it took itself
 """What `json.loads` comes to for a text without spaces around it."""
-_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE = late("[\ud800-\udfff]")
 
 
 def text_of(body: bytes) -> str:
