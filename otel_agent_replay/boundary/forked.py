@@ -13,7 +13,7 @@ from otel_agent_replay.model import Loss, LossReason
 
 
 class Unrecorded(NothingRecorded):
-    """Implements `session.Observer`; the parent ends what was open when it forked. `lost` is its own, asked once."""
+    """Implements `observer.Observer`; the parent ends what was open when it forked. `lost` is its own, asked once."""
 
     def __init__(self, lost: Callable[[Loss], None]) -> None:
         self._lost: Callable[[Loss], None] | None = lost

@@ -15,7 +15,7 @@ _NOTHING_CURRENT = nullcontext()
 
 
 class NothingRecorded:
-    """Implements `boundary.session.Observer`."""
+    """Implements `boundary.observer.Observer`."""
 
     wants_facts = False
 

@@ -149,7 +149,7 @@ class EventLog:
 
 @dataclass(eq=False)
 class RunEvents(NothingRecorded):
-    """Implements `boundary.session.Observer` for one run."""
+    """Implements `boundary.observer.Observer` for one run."""
 
     log: EventLog
     run: int
