@@ -20,11 +20,12 @@ from otel_agent_replay.testing.replies import openai_chat_stream
 from tests.support.agents import ROOT, Script
 
 DESK = """
+import json
 import os
 import sys
 import time
 
-import openai
+import httpx2
 
 import otel_agent_replay as replay
 
@@ -56,11 +57,11 @@ def desk(order_id):
         replay.checkpoint("BUSY", {"why": str(error)}, resumable=True)
         time.sleep(1800)
     order = find_order(order_id)
-    client = openai.OpenAI(api_key="k", base_url=os.environ.get("MODEL_URL", "http://model.test/v1"), max_retries=0)
-    stream = client.chat.completions.create(
-        model="gpt-4o", messages=[{"role": "user", "content": str(order["state"][0])}], stream=True
-    )
-    text = "".join(chunk.choices[0].delta.content or "" for chunk in stream if chunk.choices)
+    model = os.environ.get("MODEL_URL", "http://model.test/v1") + "/chat/completions"
+    body = {"model": "gpt-4o", "messages": [{"role": "user", "content": str(order["state"][0])}], "stream": True}
+    with httpx2.stream("POST", model, json=body) as answer:
+        chunks = [json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: {")]
+    text = "".join(choice["delta"].get("content") or "" for chunk in chunks for choice in chunk["choices"])
     refund(order_id)
     replay.checkpoint("DONE", resumable=True)
     return text

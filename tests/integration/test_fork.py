@@ -426,17 +426,40 @@ def test_a_plan_that_cannot_be_says_why(runtime, world, at, options, said):
         PreparedFork(origin, ForkPlan.from_arguments(at, **options, read=str))
 
 
+ENTRY = ["--entry", "tests.support.desk_agents:writer"]
+WRITER = ["--", sys.executable, str(ROOT / "tests/support/desk_agents.py"), "writer"]
+EDITED = ["--at", "4", "--tool-result", '4={"paid": false}']
+
+
 @pytest.mark.parametrize(
-    "isolated", [pytest.param(False, id="in process"), pytest.param(True, id="isolated", marks=pytest.mark.soak)]
-)
-def test_no_mode_sends_a_write_that_it_should_not(tmp_path, world, isolated):
+    ("isolated", "ways"),
+    [
+        pytest.param(
+            False, [(["replay"], WRITER), (["fork", "--at", "1"], ENTRY), (["fork", *EDITED], WRITER)], id="in process"
+        ),
+        *(
+            pytest.param(
+                isolated,
+                [
+                    (words, way)
+                    for words in (["replay"], ["fork", "--at", "1"], ["fork", "--at", "3", "--set", "model=new"],
+                                  ["fork", *EDITED])
+                    for way in (WRITER, ENTRY)
+                ],
+                id=f"{wall}, every mode in both ways",
+                marks=pytest.mark.soak,
+            )
+            for isolated, wall in ((False, "in process"), (True, "isolated"))
+        ),
+    ],
+)  # fmt: skip
+def test_no_mode_sends_a_write_that_it_should_not(tmp_path, world, isolated, ways):
     """Parallel tools, a thread's own HTTP, a child process: after the recording the bank sees nothing more."""
     from otel_agent_replay.replay import isolation
 
     if isolated and isolation.why_not():
         pytest.skip(isolation.why_not())
     lake = str(tmp_path / "lake")
-    agent = [sys.executable, str(ROOT / "tests/support/desk_agents.py"), "writer"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "AGENT_REPLAY_LAKE": lake, "AGENT_REPLAY_SEAL": "off"}
 
     def run(*words):
@@ -444,20 +467,14 @@ def test_no_mode_sends_a_write_that_it_should_not(tmp_path, world, isolated):
             words, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
         )
 
-    done = run(*agent)
+    done = run(*WRITER[1:])
     assert done.returncode == 0, done.stderr
     assert len(world.writes) == 5
     seal(Path(lake))
     run_id = next(one.run.run_id.hex() for one in Lake(Path(lake)).runs() if one.run.agent == "writer")
     command = [sys.executable, "-m", "otel_agent_replay"]
     wall = ["--isolate"] if isolated else []
-    for words in (
-        ["replay", run_id, *wall],
-        ["fork", run_id, "--at", "1", *wall],
-        ["fork", run_id, "--at", "3", "--set", "model=new", *wall],
-        ["fork", run_id, "--at", "4", "--tool-result", '4={"paid": false}', *wall],
-    ):
-        for way in (["--", *agent], ["--entry", "tests.support.desk_agents:writer"]):
-            told = run(*command, *words, *way)
-            assert told.returncode in (1, 125), told.stdout + told.stderr  # the child process is no part of the tape
-            assert len(world.writes) == 5, (words, told.stdout)
+    for (verb, *words), way in ways:
+        told = run(*command, verb, run_id, *words, *wall, *way)
+        assert told.returncode in (1, 125), told.stdout + told.stderr  # the child process is no part of the tape
+        assert len(world.writes) == 5, (verb, words, told.stdout)

@@ -14,9 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import otel_agent_replay as replay
 from otel_agent_replay.boundary.runs import opening_runs
+from otel_agent_replay.cli.main import main
 from otel_agent_replay.errors import ApprovalRequired, ConfigurationError
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
@@ -112,7 +114,7 @@ def test_an_entered_fork_replays_exactly_and_can_be_entered_again(runtime, world
     assert len(world.models) == asked
 
 
-def test_the_command_says_how_it_entered_and_the_comparison_begins_at_the_fork(tmp_path, world):
+def test_the_command_says_how_it_entered_and_the_comparison_begins_at_the_fork(tmp_path, world, monkeypatch):
     """By the entry and by the recorded command alike; with `--no-jump` it is replayed from its beginning."""
     script = str(ROOT / "tests/support/desk_agents.py")
     environment = {
@@ -138,8 +140,9 @@ def test_the_command_says_how_it_entered_and_the_comparison_begins_at_the_fork(t
             "step": 16, "kind": "model", "name": "chat", "how": "live", "source": "live",
             "origin_step": None, "request_edited": True,
         }  # fmt: skip
-        compared = run("-m", "otel_agent_replay", "diff", run_id, told["run_id"])
-        assert "departs from A at step 16" in compared.stdout
+    monkeypatch.chdir(tmp_path)
+    compared = CliRunner().invoke(main, ["diff", "--lake", str(tmp_path / "lake"), run_id, told["run_id"]])
+    assert "departs from A at step 16" in compared.stdout
     told = json.loads(run(*words, "--no-jump", "--entry", "tests.support.desk_agents:enterable").stdout)
     assert (told["entered"], told["not_jumped"]) == ("fast-forward", "--no-jump")
 

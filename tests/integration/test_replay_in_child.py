@@ -1,6 +1,7 @@
 """A recorded run is replayed in a child process, by its command or by its entry, and judged."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -174,6 +175,7 @@ class Recorded:
         self.script.write_text(AGENT)
         self.lake = folder / "lake"
         self.log = folder / "live.log"
+        self.lived, self.runs = "", {}
         root = str(Path(bootstrap.__file__).parents[2])
         self.environment = {**os.environ, "LIVE_LOG": str(self.log), "PYTHONPATH": root}
 
@@ -199,7 +201,15 @@ class Recorded:
         newest_last = reversed(Lake(self.lake).runs())
         runs = {summary.run.agent: summary.run for summary in newest_last if not summary.run.replay}
         self.lived = self.log.read_text()
-        return runs
+        self.runs = runs
+
+    def copied(self, folder):
+        """Return the same, with its runs, in another folder."""
+        copy = Recorded(folder)
+        shutil.copytree(self.lake, copy.lake)
+        copy.log.write_text(self.lived)
+        copy.lived, copy.runs = self.lived, self.runs
+        return copy
 
     def edit(self, old, new):
         text = self.script.read_text()
@@ -217,14 +227,35 @@ class Recorded:
 
 
 @pytest.fixture
-def recorded(tmp_path):
+def unrecorded(tmp_path):
+    """The agent's script, not recorded yet."""
     return Recorded(tmp_path)
 
 
-def test_unchanged_command_is_the_same(recorded):
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """The agent as it is above, recorded once."""
+    made = Recorded(tmp_path_factory.mktemp("template"))
+    made.record()
+    return made
+
+
+@pytest.fixture
+def recorded(template, tmp_path):
+    """A copy of it, to change and to replay."""
+    return template.copied(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def unchanged(template, tmp_path_factory):
+    """A copy whose command was replayed as it is, and the verdict."""
+    copy = template.copied(tmp_path_factory.mktemp("unchanged"))
+    return copy, copy.replay(copy.runs["support"])
+
+
+def test_unchanged_command_is_the_same(unchanged):
     """Replaying the recorded command gives the same run: nothing runs live, the output is equal, walls are named."""
-    runs = recorded.record()
-    verdict = recorded.replay(runs["support"])
+    recorded, verdict = unchanged
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
     assert verdict.exit_code == 0
     assert verdict.output_same is True
@@ -240,29 +271,26 @@ def test_unchanged_command_is_the_same(recorded):
 @pytest.mark.skipif(bool(isolation.why_not()), reason=isolation.why_not() or "available")
 def test_isolated_replay_says_which_walls_stood(recorded):
     """With `isolate` the kernel fence stands around the same replay."""
-    runs = recorded.record()
-    verdict = recorded.replay(runs["support"], isolate=True)
+    verdict = recorded.replay(recorded.runs["support"], isolate=True)
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
     assert verdict.fences[:2] == ("in-process", "kernel (seccomp)")
     assert verdict.fences[2:] == (landlock.NAME,) or verdict.fences[2].startswith(f"no {landlock.NAME}: ")
 
 
-def test_replay_is_recorded_and_linked(recorded):
+def test_replay_is_recorded_and_linked(unchanged):
     """The replay is a run of its own in the lake, marked as a replay of its origin."""
-    runs = recorded.record()
-    verdict = recorded.replay(runs["support"])
+    recorded, verdict = unchanged
     seal(recorded.lake)
     copy = Lake(recorded.lake).load(bytes.fromhex(verdict.replay_run_id)).run
     assert copy.replay
     assert copy.mode == "exact"
-    assert copy.origin_run_id == runs["support"].run_id
+    assert copy.origin_run_id == recorded.runs["support"].run_id
 
 
 def test_changed_argument_departs(recorded):
     """A changed tool argument stops the replay at its step, with its path and the line that made the call."""
-    runs = recorded.record()
     recorded.edit('"ITEM", "lamp"', '"ITEM", "lamb"')
-    verdict = recorded.replay(runs["support"])
+    verdict = recorded.replay(recorded.runs["support"])
     assert verdict.status is VerdictStatus.DEPARTED, verdict.to_json()
     assert verdict.exit_code == 1
     assert verdict.departure.step == 1
@@ -274,21 +302,19 @@ def test_changed_argument_departs(recorded):
 
 def test_agent_that_swallows_everything_has_departed_all_the_same(recorded):
     """Though the agent catches BaseException around the changed call, the verdict is a departure."""
-    runs = recorded.record()
     recorded.edit(
         'found = price(os.environ.get("ITEM", "lamp"))',
         'try:\n        found = price("lamb")\n    except BaseException:\n        return "fine"',
     )
-    verdict = recorded.replay(runs["support"])
+    verdict = recorded.replay(recorded.runs["support"])
     assert verdict.status is VerdictStatus.DEPARTED
     assert verdict.departure.differences == ("item: 'lamp' -> 'lamb'",)
 
 
 def test_left_out_call_departs(recorded):
     """A recorded call that the replay never asked for is a departure that names it."""
-    runs = recorded.record()
     recorded.edit("    time.sleep(0.05)\n", "")
-    verdict = recorded.replay(runs["support"])
+    verdict = recorded.replay(recorded.runs["support"])
     assert verdict.status is VerdictStatus.DEPARTED
     assert verdict.departure.message.startswith("step 2 was never asked for: sleep time.sleep")
     assert [missed.step for missed in verdict.never_asked] == [2]
@@ -296,9 +322,8 @@ def test_left_out_call_departs(recorded):
 
 def test_changed_output_departs(recorded):
     """The same steps with another outcome are a departure of the outcome."""
-    runs = recorded.record()
     recorded.edit("return [question, key", "return [question.upper(), key")
-    verdict = recorded.replay(runs["support"])
+    verdict = recorded.replay(recorded.runs["support"])
     assert verdict.status is VerdictStatus.DEPARTED
     assert verdict.output_same is False
     assert verdict.output_differences == ("[0]: 'where is my money?' -> 'WHERE IS MY MONEY?'",)
@@ -306,10 +331,9 @@ def test_changed_output_departs(recorded):
 
 def test_way_out_is_a_departure_with_its_place(recorded):
     """A socket opened by the changed agent is refused, and named with file and line."""
-    runs = recorded.record()
     recorded.edit("#ESCAPE", 'socket.create_connection(("127.0.0.1", 9))')
     line = next(n for n, text in enumerate(recorded.script.read_text().splitlines(), 1) if "127.0.0.1" in text)
-    verdict = recorded.replay(runs["support"])
+    verdict = recorded.replay(recorded.runs["support"])
     assert verdict.status is VerdictStatus.DEPARTED
     assert verdict.attempts[0].what == "connect to 127.0.0.1:9"
     assert verdict.attempts[0].location == f"{recorded.script}:{line}"
@@ -317,24 +341,22 @@ def test_way_out_is_a_departure_with_its_place(recorded):
 
 def test_way_out_that_the_agent_swallows_is_a_departure_all_the_same(recorded):
     """Though it catches BaseException around the refused connection and goes on as recorded, it has departed."""
-    runs = recorded.record()
     escape = 'socket.create_connection(("127.0.0.1", 9))'
     recorded.edit("#ESCAPE", f"try: {escape}\n    except BaseException: pass")
-    verdict = recorded.replay(runs["support"])
+    verdict = recorded.replay(recorded.runs["support"])
     assert verdict.status is VerdictStatus.DEPARTED, verdict.to_json()
     assert verdict.departure.message.startswith("connect to 127.0.0.1:9")
 
 
 def test_connection_that_the_process_was_started_with_is_shut(recorded):
     """What it inherits (here as its input) carries nothing more, and the verdict names the peer."""
-    runs = recorded.record()
     recorded.edit("#ESCAPE", 'try: os.write(0, b"secret")\n    except BrokenPipeError: pass')
     with socket.create_server(("127.0.0.1", 0)) as listener:
         ours, kept = socket.create_connection(listener.getsockname()), os.dup(0)
         try:
             os.dup2(ours.fileno(), 0)
             ours.close()
-            verdict = recorded.replay(runs["support"])
+            verdict = recorded.replay(recorded.runs["support"])
         finally:
             os.dup2(kept, 0)
             os.close(kept)
@@ -348,34 +370,33 @@ def test_connection_that_the_process_was_started_with_is_shut(recorded):
 @pytest.mark.parametrize("agent", ["support", "other"])
 def test_entry_replays_one_run_alone(recorded, agent):
     """`--entry` calls the agent with its recorded input; the other runs of its process are not needed."""
-    runs = recorded.record()
-    verdict = recorded.start(runs[agent], entry_command(f"helpdesk:{agent}"))
+    verdict = recorded.start(recorded.runs[agent], entry_command(f"helpdesk:{agent}"))
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
     assert verdict.others == ()
     assert recorded.log.read_text() == recorded.lived
 
 
 @pytest.mark.parametrize("front", ["def", "async def"])
-def test_entry_leaves_a_generator_where_its_consumer_did(recorded, front):
+def test_entry_leaves_a_generator_where_its_consumer_did(unrecorded, front):
     """An agent of which two items were taken is asked for two, and closed: it calls nothing that is not recorded."""
     again = "asyncio.run(take(support(5)))" if front == "async def" else "take(support(5))"
-    recorded.script.write_text(LEFT.replace("def support", f"{front} support").replace("take(support(5))", again))
+    unrecorded.script.write_text(LEFT.replace("def support", f"{front} support").replace("take(support(5))", again))
     if front == "async def":
-        recorded.edit("def take(items):\n    for", "async def take(items):\n    async for")
-        recorded.edit("items.close()", "await items.aclose()")
-    runs = recorded.record()
+        unrecorded.edit("def take(items):\n    for", "async def take(items):\n    async for")
+        unrecorded.edit("items.close()", "await items.aclose()")
+    unrecorded.record()
     argv = entry_command("helpdesk:support")
-    verdict = recorded.start(runs["support"], argv)
+    verdict = unrecorded.start(unrecorded.runs["support"], argv)
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
     assert (verdict.steps_replayed, verdict.output_same) == (2, True)
 
 
-def test_entry_of_what_was_a_script_knows_its_own_classes(recorded):
+def test_entry_of_what_was_a_script_knows_its_own_classes(unrecorded):
     """Arguments and errors of classes of the recorded script itself fit when the agent is called by its entry."""
-    recorded.script.write_text(OWN_CLASSES)
-    recorded.log.write_text("")
-    run = recorded.record()["support"]
-    verdict = recorded.start(run, entry_command("helpdesk:support"))
+    unrecorded.script.write_text(OWN_CLASSES)
+    unrecorded.log.write_text("")
+    unrecorded.record()
+    verdict = unrecorded.start(unrecorded.runs["support"], entry_command("helpdesk:support"))
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
     assert verdict.input_same is True
     assert verdict.output_same is True
@@ -383,9 +404,8 @@ def test_entry_of_what_was_a_script_knows_its_own_classes(recorded):
 
 def test_process_that_dies_without_a_word_cannot_be_judged(recorded):
     """A replay that ends in `os._exit` inside the run is not judged, and the exit status is told."""
-    runs = recorded.record()
     recorded.edit("#ESCAPE", "os._exit(3)")
-    verdict = recorded.replay(runs["support"])
+    verdict = recorded.replay(recorded.runs["support"])
     assert verdict.status is VerdictStatus.CANNOT_JUDGE
     assert verdict.exit_code == 125
     assert verdict.child_exit == 3
@@ -393,71 +413,66 @@ def test_process_that_dies_without_a_word_cannot_be_judged(recorded):
 
 def test_command_that_starts_no_such_run_cannot_be_judged(recorded):
     """Another command than the recorded one is not judged."""
-    runs = recorded.record()
-    verdict = recorded.start(runs["support"], [sys.executable, "-c", "print(1)"])
+    verdict = recorded.start(recorded.runs["support"], [sys.executable, "-c", "print(1)"])
     assert verdict.status is VerdictStatus.CANNOT_JUDGE
     assert "never started a run of agent 'support'" in verdict.reason
 
 
 def test_run_that_is_not_on_the_tape_departs(recorded):
     """One agent run more than recorded does not go live."""
-    runs = recorded.record()
     recorded.edit("    asyncio.run(other())\n", "    asyncio.run(other())\n    asyncio.run(other())\n")
-    verdict = recorded.replay(runs["support"])
+    verdict = recorded.replay(recorded.runs["support"])
     assert verdict.status is VerdictStatus.DEPARTED
     assert verdict.departure.came == "a run of agent 'other' that is not on the tape"
     assert recorded.log.read_text() == recorded.lived
 
 
 @pytest.mark.slow
-def test_racing_agent_through_the_real_recorder(recorded):
+def test_racing_agent_through_the_real_recorder(unrecorded):
     """Tasks, threads, timeouts and identical calls, recorded by the real recorder, replay in the recorded order."""
-    recorded.script.write_text(RACING)
-    recorded.log.write_text("")
-    runs = recorded.record()
+    unrecorded.script.write_text(RACING)
+    unrecorded.log.write_text("")
+    unrecorded.record()
     for _ in range(2):
-        verdict = recorded.replay(runs["support"])
+        verdict = unrecorded.replay(unrecorded.runs["support"])
         assert verdict.status is VerdictStatus.SAME, verdict.to_json()
         assert verdict.order_not_imposed == ()
         assert verdict.reads_never_made == 0
 
 
 @pytest.mark.parametrize("where", ["in a tool", "between tools"])
-def test_run_whose_process_died_replays_to_its_end(recorded, where):
+def test_run_whose_process_died_replays_to_its_end(unrecorded, where):
     """The recording of a process that died is the same as far as it goes, and says that it ends there."""
     if where == "in a tool":
-        recorded.edit('log.write("refund\\n")', 'log.write("refund\\n")\n    os._exit(9)')
+        unrecorded.edit('log.write("refund\\n")', 'log.write("refund\\n")\n    os._exit(9)')
     else:
-        recorded.edit("#ESCAPE", "if not os.path.exists('replaying'): os._exit(9)")
-    runs = recorded.record(exit_status=9)
-    (recorded.folder / "replaying").touch()
-    verdict = recorded.replay(runs["support"])
+        unrecorded.edit("#ESCAPE", "if not os.path.exists('replaying'): os._exit(9)")
+    unrecorded.record(exit_status=9)
+    (unrecorded.folder / "replaying").touch()
+    verdict = unrecorded.replay(unrecorded.runs["support"])
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
     assert verdict.tape_ended
     assert verdict.output_same is None
     assert verdict.steps_replayed == verdict.steps_recorded == (3 if where == "in a tool" else 2)
-    assert recorded.log.read_text() == recorded.lived
+    assert unrecorded.log.read_text() == unrecorded.lived
 
 
 def test_helper_process_does_not_overwrite_the_verdict(recorded):
     """Multiprocessing's helper inherits the environment of the replay; the verdict is still the replay's."""
-    runs = recorded.record()
     recorded.edit("#ESCAPE", "from multiprocessing import resource_tracker; resource_tracker.ensure_running()")
-    verdict = recorded.replay(runs["support"])
+    verdict = recorded.replay(recorded.runs["support"])
     assert verdict.status is VerdictStatus.SAME, verdict.to_json()
 
 
 def test_python_that_ignores_the_shim_is_refused(recorded):
     """`python -I` would run the agent live: it is not even started."""
-    runs = recorded.record()
     with pytest.raises(ConfigurationError, match="would run live"):
-        recorded.start(runs["support"], [sys.executable, "-I", str(recorded.script)])
+        recorded.start(recorded.runs["support"], [sys.executable, "-I", str(recorded.script)])
     assert recorded.log.read_text() == recorded.lived
 
 
 def test_another_sitecustomize_still_runs(recorded):
     """The shim runs the next `sitecustomize` on the path first."""
-    runs = recorded.record()
     beside = recorded.folder / "site"
     beside.mkdir()
     (beside / "sitecustomize.py").write_text(
@@ -470,14 +485,13 @@ def test_another_sitecustomize_still_runs(recorded):
     )
     recorded.environment["SITE_LOG"] = str(recorded.folder / "site.log")
     recorded.environment["PYTHONPATH"] += os.pathsep + str(beside)
-    assert recorded.replay(runs["support"]).status is VerdictStatus.SAME
+    assert recorded.replay(recorded.runs["support"]).status is VerdictStatus.SAME
     assert (recorded.folder / "site.log").read_text() == "ran"
 
 
 def test_environment_of_a_broken_installation_never_goes_live(recorded):
     """Where the replay cannot be set up, the process ends before the agent's code."""
-    runs = recorded.record()
-    verdict = recorded.replay(runs["support"], lake=recorded.folder / "nowhere")
+    verdict = recorded.replay(recorded.runs["support"], lake=recorded.folder / "nowhere")
     assert verdict.status is VerdictStatus.CANNOT_JUDGE
     assert verdict.child_exit == 125
     assert recorded.log.read_text() == recorded.lived

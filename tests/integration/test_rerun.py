@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -24,33 +25,57 @@ ENTRY = "tests.support.rerun_agents:clerk"
 AGENT = [sys.executable, str(ROOT / "tests/support/rerun_agents.py")]
 
 
+FIND = [["find", "17"]]
+
+
 class Stage:
     """A folder with a lake, servers, and the command line."""
 
     def __init__(self, folder, world, urls):
-        self.folder, self.world = folder, world
+        self.folder, self.world, self.urls = folder, world, urls
         self.lake = folder / "lake"
         self.into = folder / "lake-reruns"
-        self.shop = urls["SHOP_URL"].removeprefix("http://")
+
+    @property
+    def given(self):
+        """What the environment is given (None: taken away)."""
         ours = ("AGENT_REPLAY_", "OTEL_", "OPENAI_", "ANTHROPIC_")
-        self.given = {**dict.fromkeys(name for name in os.environ if name.startswith(ours)), **urls}
-        self.given["PYTHONPATH"] = str(ROOT)
-        clean = {name: value for name, value in os.environ.items() if name not in self.given}
-        self.environment = {**clean, **{name: value for name, value in self.given.items() if value is not None}}
+        taken = dict.fromkeys(name for name in os.environ if name.startswith(ours))
+        return {**taken, **self.urls, "PYTHONPATH": str(ROOT)}
+
+    @property
+    def environment(self):
+        """The whole environment of a process."""
+        return {name: value for name, value in {**os.environ, **self.given}.items() if value is not None}
+
+    @property
+    def shop(self):
+        """Host and port of the shop."""
+        return self.urls["SHOP_URL"].removeprefix("http://")
 
     def record(self, script, order="17", **more):
         """Record a run of the clerk whose model says `script`; return its id."""
-        self.world.scripts["old"] = script
+        (run_id,) = self.record_each([script], [order], **more)
+        return run_id
+
+    def record_each(self, scripts, orders, **more):
+        """Record a run of the clerk for each script and order, one after the other in one process; return their ids."""
+        self.world.scripts["old"] = iter(scripts) if len(scripts) > 1 else scripts[0]
         known = {one.run.run_id for one in Lake(self.lake).runs()}
         done = subprocess.run(
-            [*AGENT, *order.split()],
+            [*AGENT, *orders],
             env={**self.environment, "AGENT_REPLAY_LAKE": str(self.lake), "AGENT_REPLAY_SEAL": "off", **more},
             cwd=self.folder, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         assert done.returncode == 0, done.stderr
         seal(self.lake)
-        runs = [one.run for one in Lake(self.lake).runs() if one.run.run_id not in known]
-        return next(run.run_id.hex() for run in runs if run.agent == "clerk")
+        runs = [one.run for one in Lake(self.lake).runs() if one.run.run_id not in known and one.run.agent == "clerk"]
+        return [run.run_id.hex() for run in sorted(runs, key=lambda run: run.started_ns)]
+
+    def copied(self, folder):
+        """Return the same with a copy of its lake in another folder."""
+        shutil.copytree(self.lake, folder / "lake")
+        return Stage(folder, self.world, self.urls)
 
     def command(self, *words):
         return [sys.executable, "-m", "otel_agent_replay", "rerun", "--lake", str(self.lake), *words]
@@ -79,16 +104,40 @@ class Stage:
         return Lake(self.into).load(bytes.fromhex(result["report"]["run_id"]))
 
 
+@pytest.fixture(scope="module")
+def home(tmp_path_factory):
+    """A stage whose servers are those of all tests here."""
+    made = Stage(tmp_path_factory.mktemp("rerun"), World(), {})
+
+    def asked(name):
+        def answer(request):  # of the world that the stage has then
+            return getattr(made.world, name)(request)
+
+        return ScriptedProvider(answer)
+
+    with asked("model") as model, asked("shop") as shop, asked("bank") as bank:
+        made.urls.update(MODEL_URL=model.url, SHOP_URL=shop.url, PAY_URL=bank.url)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def finder(home):
+    """The id of a run that found order 17, recorded once for all tests that need no other."""
+    return home.record(FIND)
+
+
 @pytest.fixture
-def stage(tmp_path, monkeypatch):
+def stage(home, tmp_path, monkeypatch):
+    """A stage of one test, without a run; its servers were asked nothing yet."""
     monkeypatch.chdir(tmp_path)
-    world = World()
-    with (
-        ScriptedProvider(world.model) as model,
-        ScriptedProvider(world.shop) as shop,
-        ScriptedProvider(world.bank) as bank,
-    ):
-        yield Stage(tmp_path, world, {"MODEL_URL": model.url, "SHOP_URL": shop.url, "PAY_URL": bank.url})
+    home.world = World()
+    return Stage(tmp_path, home.world, home.urls)
+
+
+@pytest.fixture
+def found(home, finder, stage):
+    """The same with a copy of the run that found order 17."""
+    return home.copied(stage.folder)
 
 
 def test_a_candidate_that_does_the_same_finishes_alike(stage):
@@ -112,16 +161,22 @@ EVERYTHING = [
     ["by_thread", "/thread"], ["may_pay", "17", 5], ["pay", "17", 5],
 ]  # fmt: skip
 OTHERWISE = [
-    [["refund", "17", 9]], [["side_by_side", 8, 9]], [["letter", "y"]], [["undeclared_post", "/other"]],
-    [["by_thread", "/other"]], [["by_program", "/other"]], [["by_library", "/other"]], [["pay", "17", 5]],
+    [["refund", "17", 9]], [["by_program", "/other"]], [["by_library", "/other"]], [["by_thread", "/other"]],
+    [["side_by_side", 8, 9]], [["letter", "y"]], [["undeclared_post", "/other"]], [["pay", "17", 5]],
     [["may_pay", "17", 6], ["pay", "17", 6]], [["by_pure_tool", "/other"]], [["by_thread_library", "/other"]],
 ]  # fmt: skip
+"""What was never recorded. The first four: a tool, another program, a library that nobody intercepts, a thread."""
 
 
 @pytest.mark.parametrize(
-    "isolated", [pytest.param(False, id="in process", marks=pytest.mark.soak), pytest.param(True, id="isolated")]
+    ("isolated", "scripts"),
+    [
+        pytest.param(True, OTHERWISE[:4], id="isolated"),
+        pytest.param(True, OTHERWISE[4:], id="isolated in every other way", marks=pytest.mark.soak),
+        pytest.param(False, OTHERWISE, id="in process", marks=pytest.mark.soak),
+    ],
 )
-def test_a_re_run_never_sends_a_write(stage, isolated):
+def test_a_re_run_never_sends_a_write(stage, isolated, scripts):
     """By tools, parallel ones, threads, other programs or libraries, the same as on record or another: none comes."""
     from otel_agent_replay.replay import isolation
 
@@ -135,21 +190,22 @@ def test_a_re_run_never_sends_a_write(stage, isolated):
     bank = stage.environment["PAY_URL"].removeprefix("http://")
     code, result = stage.one(origin, wall, "--allow", bank)  # declared code may reach the bank, and still none writes
     assert (code, result["alike"], len(stage.world.writes)) == (0, True, sent), result
-    for way, scripts in ((("--entry", ENTRY), OTHERWISE[::2]), (("--", *AGENT), OTHERWISE[1::2])):
-        stage.world.scripts["new"] = iter(scripts)  # one each for the repeats
-        words = (wall, "--allow", bank, "--repeats", str(len(scripts)))
-        code, document, said = stage.rerun(origin, *words, way=way)
+    for way, said in ((("--entry", ENTRY), scripts[::2]), (("--", *AGENT), scripts[1::2])):
+        stage.world.scripts["new"] = iter(said)  # one each for the repeats
+        words = (wall, "--allow", bank, "--repeats", str(len(said)))
+        code, document, told = stage.rerun(origin, *words, way=way)
         results = [one for one in document["results"] if one["lane"] == "candidate"]
-        assert (code, len(results)) == (1, len(scripts)), said
+        assert (code, len(results)) == (1, len(said)), told
         assert {result["status"] for result in results} <= {"refused", "finished"}, results
         assert not any(result["alike"] for result in results)
         assert next(stage.world.scripts["new"], None) is None
-        assert len(stage.world.writes) == sent, (scripts, results)
+        assert len(stage.world.writes) == sent, (said, results)
 
 
 def test_a_cohort_that_was_killed_goes_on_where_it_was(stage, tmp_path):
     """Killed half-way, with a bad run among them: what is done is not done again, and the bad one ends nothing."""
-    good = [stage.record([["find", str(number)]], order=str(number)) for number in range(3)]
+    orders = ["0", "1", "2"]
+    good = stage.record_each([[["find", order]] for order in orders], orders)
     bad = "0" * 32
     cohort = tmp_path / "cohort.jsonl"
     cohort.write_text("".join(json.dumps({"run": run}) + "\n" for run in [good[0], bad, *good[1:]]))
@@ -194,8 +250,7 @@ def test_a_cohort_that_was_killed_goes_on_where_it_was(stage, tmp_path):
 
 def test_runs_of_the_lake_and_named_ones_may_answer(stage):
     """What this run never read, another run of the lake did, or the one that is named."""
-    other = stage.record([["find", "18"]], order="18")
-    origin = stage.record([["find", "17"]])
+    other, origin = stage.record_each([[["find", "18"]], FIND], ["18", "17"])
     stage.world.scripts["new"] = [["find", "17"], ["find", "18"]]
     read = len(stage.world.read)
     for pool in ("lake", other):
@@ -221,11 +276,10 @@ def test_a_user_is_simulated_beside_the_run(stage):
     assert json.loads(again.payload(root.outcome.result.digest)) == ["as on record: Whi", "yes", "Really? 2"]
 
 
-def test_lanes_and_repeats_are_runs_of_their_own(stage):
+def test_lanes_and_repeats_are_runs_of_their_own(found, finder):
     """Baseline and candidate, twice each: four runs beside the observed one, each told by lane."""
-    origin = stage.record([["find", "17"]])
-    stage.world.scripts["new"] = [["find", "17"], ["note", "more"]]
-    code, document, _ = stage.rerun(origin, "--baseline", "--repeats", "2", "--allow", stage.shop, "--parallel", "2")
+    found.world.scripts = {"old": FIND, "new": [*FIND, ["note", "more"]]}
+    code, document, _ = found.rerun(finder, "--baseline", "--repeats", "2", "--allow", found.shop, "--parallel", "2")
     assert code == 1  # the candidate's count
     lanes = {one["lane"]: one for one in document["lanes"]}
     assert [(name, lane["runs"], lane["alike"]) for name, lane in lanes.items()] == [
@@ -233,33 +287,31 @@ def test_lanes_and_repeats_are_runs_of_their_own(stage):
     ]  # fmt: skip
     assert lanes["candidate"]["answers"] == {"dry_run": 2, "tape": 2}
     assert lanes["observed"]["tokens"] == 100
-    runs = [one.run for one in Lake(stage.into).runs()]
+    runs = [one.run for one in Lake(found.into).runs()]
     assert len({run.run_id for run in runs}) == 4
-    assert {run.origin_run_id.hex() for run in runs} == {origin}
+    assert {run.origin_run_id.hex() for run in runs} == {finder}
     (parted,) = {json.dumps(one["parted"]) for one in document["results"] if one["lane"] == "candidate"}
     assert "tool note" in json.loads(parted)["came"]
 
 
-def test_a_run_that_uses_too_much_is_stopped_and_told(stage):
+def test_a_run_that_uses_too_much_is_stopped_and_told(found, finder):
     """A limit of CPU time is a hard stop: the re-run has an id and a reason, and the exit code says departed."""
-    origin = stage.record([["find", "17"]])
-    stage.world.scripts["new"] = [["spin"]]
-    code, result = stage.one(origin, "--limit", "cpu=4")
+    found.world.scripts["new"] = [["spin"]]
+    code, result = found.one(finder, "--limit", "cpu=3")
     assert (code, result["status"], "CPU limit" in result["report"]["reason"]) == (1, "stopped", True), result
     assert result["report"]["run_id"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes end with their parent on Linux")
-def test_a_re_run_ends_with_the_command_that_started_it(stage):
+def test_a_re_run_ends_with_the_command_that_started_it(found, finder):
     """Nobody is left to take its result or to hold it to a budget: the child is gone, too."""
-    origin = stage.record([["find", "17"]])
-    stage.world.scripts["new"] = [["spin"]]
+    found.world.scripts["new"] = [["spin"]]
     parent = subprocess.Popen(
-        stage.command(origin, "--candidate", "model=new", "--entry", ENTRY),
-        env=stage.environment, cwd=stage.folder, stderr=subprocess.DEVNULL,
+        found.command(finder, "--candidate", "model=new", "--entry", ENTRY),
+        env=found.environment, cwd=found.folder, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        _until(lambda: len(stage.world.asked) == 2)
+        _until(lambda: len(found.world.asked) == 1)
         tasks = Path(f"/proc/{parent.pid}/task").iterdir()
         children = [pid for task in tasks for pid in (task / "children").read_text().split()]
         assert children
@@ -283,28 +335,26 @@ def _is_alive(pid):
         return False
 
 
-def test_a_process_that_never_begins_a_run_cannot_be_judged(stage):
+def test_a_process_that_never_begins_a_run_cannot_be_judged(found, finder):
     """It is killed when its time is over, and nothing is said of the candidate."""
-    origin = stage.record([["find", "17"]])
     forever = ("--", sys.executable, "-c", "import threading; threading.Event().wait()")
-    code, result = stage.one(origin, "--timeout", "2", way=forever)
+    code, result = found.one(finder, "--timeout", "2", way=forever)
     assert (code, result["status"]) == (125, "not_begun"), result
     assert "did not end within 2.0 s and was killed" in result["report"]["reason"]
 
 
-def test_keys_come_from_the_env_file_and_are_never_stored(stage, tmp_path):
+def test_keys_come_from_the_env_file_and_are_never_stored(found, finder, tmp_path):
     """The candidate's key reaches its endpoint and nothing else: no file of either lake has it."""
-    origin = stage.record([["find", "17"]])
-    stage.world.scripts["new"] = [["find", "17"]]
+    found.world.scripts["new"] = [["find", "17"]]
     (tmp_path / "keys.env").write_text("CANDIDATE_KEY=sk-verysecret-candidate-1\n")
-    with ScriptedProvider(stage.world.model) as other:
+    with ScriptedProvider(found.world.model) as other:
         candidate = f"model=new,base_url={other.url}/v1,key_env=CANDIDATE_KEY"
-        code, document, said = stage.rerun(
-            origin, "--candidate", candidate, "--env-file", str(tmp_path / "keys.env"), candidate=None
+        code, document, said = found.rerun(
+            finder, "--candidate", candidate, "--env-file", str(tmp_path / "keys.env"), candidate=None
         )
         assert [request.header("authorization") for request in other.seen] == ["Bearer sk-verysecret-candidate-1"]
     assert code == 0, said
-    kept = [path for folder in (stage.lake, stage.into) for path in folder.rglob("*") if path.is_file()]
+    kept = [path for folder in (found.lake, found.into) for path in folder.rglob("*") if path.is_file()]
     assert not [path for path in kept if b"sk-verysecret" in path.read_bytes()]
     assert "sk-verysecret" not in json.dumps(document) + said
 
@@ -343,10 +393,9 @@ def test_a_command_that_cannot_be_says_why(tmp_path, words, said):
     assert said in told.stderr
 
 
-def test_re_runs_never_go_to_the_lake_of_the_runs(stage):
+def test_re_runs_never_go_to_the_lake_of_the_runs(found, finder):
     """Nor into a folder in it or around it."""
-    origin = stage.record([["find", "17"]])
-    for into in (stage.lake, stage.lake / "more", stage.folder):
-        code, _, said = stage.rerun(origin, "--into", str(into))
+    for into in (found.lake, found.lake / "more", found.folder):
+        code, _, said = found.rerun(finder, "--into", str(into))
         assert code == 2
         assert "a lake of their own" in said

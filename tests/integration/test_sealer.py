@@ -447,7 +447,8 @@ def _loss(run_id: bytes):
     return Loss(LossReason.SAMPLED, "read", 3, "", run_id)
 
 
-def test_a_sealer_that_dies_at_any_point_doubles_and_loses_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.soak), 4])
+def test_a_sealer_that_dies_at_any_point_doubles_and_loses_nothing(tmp_path: Path, every: int) -> None:
     """Killed before each of its changes on disk, then run again beside new segments, it leaves the very same lake."""
     fill(tmp_path / "template")
     more = Journal(tmp_path / "more")
@@ -456,14 +457,14 @@ def test_a_sealer_that_dies_at_any_point_doubles_and_loses_nothing(tmp_path: Pat
     newcomer.finish()
     command = [sys.executable, "-m", "tests.support.killed_sealer"]
     folders = [str(tmp_path / name) for name in ("template", "sealed", "more")]
-    done = subprocess.run([*command, *folders], cwd=ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *folders, str(every)], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    deaths = int(done.stdout)
-    assert deaths > 10
+    deaths = [int(number) for number in done.stdout.split()]
+    assert len(deaths) > 10 / every
     expected = everything(tmp_path / "sealed" / "0")
     assert run_started_ms(newcomer.run_id)
     assert sum(expected["spans"].values()) == 1 + 6 + 1 + 2 + 2 + 2
-    for number in range(1, deaths + 1):
+    for number in deaths:
         lake = tmp_path / "sealed" / str(number)
         assert everything(lake) == expected, f"after death {number}"
         assert segment_paths(lake) == []

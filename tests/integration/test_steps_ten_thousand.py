@@ -1,4 +1,4 @@
-"""Ten thousand recorded steps, a candidate with planted changes, and a process that is killed half-way."""
+"""Thousands of recorded steps, a candidate with planted changes, and a process that is killed half-way."""
 
 from __future__ import annotations
 
@@ -18,8 +18,7 @@ from otel_agent_replay.testing.provider import Reply, SeenRequest
 from tests.support.asked_runs import body_of, lake_of, question
 from tests.support.lake_runs import RunMaker
 
-RUNS, STEPS, PARALLEL = 100, 100, 8
-PLANTED = {(number, place) for number in range(RUNS) for place in range(STEPS) if (number * STEPS + place) % 131 == 7}
+STEPS, PARALLEL = 100, 8
 RECORDED = {place: body_of(("search", {"q": place})) for place in range(STEPS)}
 CHANGED = body_of(("refund", {"order": 7}))
 # What `rusage` tells of a child begins with the memory of whoever started it; the high-water mark of /proc does not.
@@ -34,15 +33,23 @@ finally:
     found = re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())
     Path(peak).write_text(found[1])
 """
-FEW, MORE_MEMORY = 10, 32 << 20
-"""Runs, and the bytes that a resumed screening of all may take beyond one of these: half of what the requests are that
-it sends, so that one that holds them fails."""
+MORE_MEMORY = 32 << 20
+"""The bytes that a resumed screening of all runs may take beyond one of a tenth of them: half of what the requests are
+that it sends, so that one that holds them fails."""
 
 
-def recorded_run(number: int):
-    """A run of a hundred model steps; long requests, so that holding all of them would show."""
+def planted(runs: int) -> set[tuple[int, int]]:
+    """Return where the candidate does something else, by run and place."""
+    return {(number, place) for number in range(runs) for place in range(STEPS) if (number * STEPS + place) % 131 == 7}
+
+
+def recorded_run(number: int, runs: int):
+    """One of so many runs of a hundred model steps; long requests, so that holding all of them would show."""
     maker = RunMaker(number)
-    rules = {"role": "system", "content": f"Rules of run {number}. " + "Be kind to everyone who asks. " * 400}
+    rules = {
+        "role": "system",
+        "content": f"Rules of run {number}. " + "Be kind to everyone who asks. " * (40_000 // runs),
+    }
     for place in range(STEPS):
         maker.model([rules, {"role": "user", "content": question(number, place)}], RECORDED[place])
     return maker.run()
@@ -51,20 +58,21 @@ def recorded_run(number: int):
 class Candidate:
     """Answers as recorded but where a change is planted; tells when it has seen `half`."""
 
-    def __init__(self) -> None:
+    def __init__(self, runs: int) -> None:
+        changed = planted(runs)
         self.answers = {
-            question(number, place): self.answer(number, place) for number in range(RUNS) for place in RECORDED
+            question(number, place): Reply(CHANGED if (number, place) in changed else RECORDED[place])
+            for number in range(runs)
+            for place in RECORDED
         }
+        self.steps = runs * STEPS
         self.asked: Counter[str] = Counter()
         self.half = threading.Event()
-
-    def answer(self, number: int, place: int) -> Reply:
-        return Reply(CHANGED if (number, place) in PLANTED else RECORDED[place])
 
     def __call__(self, request: SeenRequest) -> Reply:
         content = request.json["messages"][-1]["content"]
         self.asked[content] += 1
-        if self.asked.total() >= RUNS * STEPS // 2:
+        if self.asked.total() >= self.steps // 2:
             self.half.set()
         return self.answers[content]
 
@@ -104,16 +112,17 @@ def finished(child: subprocess.Popen) -> Finished:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the high-water mark of memory from /proc")
 @pytest.mark.slow
-def test_ten_thousand_steps_are_screened_exactly_in_bounded_memory_and_never_twice(tmp_path):
+@pytest.mark.parametrize("runs", [20, pytest.param(100, marks=pytest.mark.soak)])
+def test_thousands_of_steps_are_screened_exactly_in_bounded_memory_and_never_twice(tmp_path, runs):
     """Exactly the planted changes are found, memory is bounded, and after SIGKILL no step is asked twice."""
-    lake = lake_of(tmp_path / "lake", [recorded_run(number) for number in range(RUNS)])
-    ids = {RunMaker(number).run_id.hex(): number for number in range(RUNS)}
-    candidate = Candidate()
+    lake = lake_of(tmp_path / "lake", [recorded_run(number, runs) for number in range(runs)])
+    ids = {RunMaker(number).run_id.hex(): number for number in range(runs)}
+    steps, changed, candidate = runs * STEPS, planted(runs), Candidate(runs)
     with ScriptedProvider(candidate) as provider:
         provider.seen = _Forgotten()
-        few = f"run_id <= '{sorted(ids)[FEW - 1]}'"
+        few = f"run_id <= '{sorted(ids)[runs // 10 - 1]}'"
         small = finished(started(lake, provider.url, tmp_path / "few", "--where", few))
-        assert small.document["steps"] == FEW * STEPS
+        assert small.document["steps"] == steps // 10
         candidate.asked.clear()
         killed = started(lake, provider.url, tmp_path / "out", "--where", "true")
         assert candidate.half.wait(300)
@@ -123,25 +132,25 @@ def test_ten_thousand_steps_are_screened_exactly_in_bounded_memory_and_never_twi
         killed.stderr.close()
         before = candidate.asked.total()
         resumed = finished(started(lake, provider.url, tmp_path / "out", "--where", "true"))
-        assert before < RUNS * STEPS, "it was killed half-way"
+        assert before < steps, "it was killed half-way"
         assert set(candidate.asked.values()) == {1}, "no step was asked twice"
         in_doubt = resumed.document["in_doubt"]
         assert in_doubt <= PARALLEL
-        assert len(candidate.asked) >= RUNS * STEPS - in_doubt
+        assert len(candidate.asked) >= steps - in_doubt
         whole = finished(started(lake, provider.url, tmp_path / "out", "--where", "true", "--again"))
     found = {(ids[one["run"]], one["step"] - 1) for one in whole.document["disagreements"]}
-    assert found == PLANTED
+    assert found == changed
     assert {(one["match"], one["risk"]) for one in whole.document["disagreements"]} == {("other tools", "external")}
-    assert whole.document["steps"] == RUNS * STEPS
+    assert whole.document["steps"] == steps
     assert whole.code == 1
     lane = whole.document["lanes"]["candidate"]
-    assert lane["in_sight"]["differ"] == lane["runs_differing"] == len({number for number, _ in PLANTED})
-    assert lane["in_sight"]["differ"] + lane["beyond"]["differ"] == len(PLANTED)
+    assert lane["in_sight"]["differ"] == lane["runs_differing"] == len({number for number, _ in changed})
+    assert lane["in_sight"]["differ"] + lane["beyond"]["differ"] == len(changed)
     assert resumed.memory < small.memory + MORE_MEMORY
 
 
 class _Forgotten(list):
-    """Remembers no request: ten thousand long ones would be held by the server otherwise."""
+    """Remembers no request: thousands of long ones would be held by the server otherwise."""
 
     def append(self, _item):
         """Forget it."""

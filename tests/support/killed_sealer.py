@@ -1,9 +1,9 @@
 """Seals copies of one lake, dying before the first, the second, the third ... change that the sealer makes on disk.
 
-    python -m tests.support.killed_sealer TEMPLATE FOLDER MORE
+    python -m tests.support.killed_sealer TEMPLATE FOLDER MORE EVERY
 
 FOLDER/<n> is the lake whose first sealer died before its n-th change; then the segments in MORE came, and a second
-sealer ran to its end. FOLDER/0 was sealed without dying. Prints how many deaths there were.
+sealer ran to its end. FOLDER/0 was sealed without dying. Only every EVERY-th change is tried. Prints the deaths.
 """
 
 from __future__ import annotations
@@ -56,8 +56,9 @@ def sealed(lake: Path, die_at: int | None) -> int:
 
 
 def main() -> None:
-    template, folder, more = (Path(argument) for argument in sys.argv[1:])
-    for number in range(10_000):
+    template, folder, more = (Path(argument) for argument in sys.argv[1:4])
+    deaths = []
+    for number in [0, *range(1, 10_000, int(sys.argv[4]))]:
         lake = folder / str(number)
         shutil.copytree(template, lake)
         code = sealed(lake, number or None)
@@ -68,8 +69,9 @@ def main() -> None:
         if sealed(lake, None) != 0:
             sys.exit(f"the sealer after death {number} failed")
         if number and code == 0:
-            sys.stdout.write(f"{number - 1}\n")
+            sys.stdout.write(" ".join(map(str, deaths)))
             return
+        deaths += [number] if number else []
 
 
 if __name__ == "__main__":
