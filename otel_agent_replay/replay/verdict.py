@@ -96,9 +96,10 @@ class ReplayVerdict:
 
     `reason` says why it cannot be judged. `steps_replayed` of `steps_recorded` were answered, `sources` counts by
     answer source. `output_same` is None where the outputs could not be compared. `order_not_imposed` are steps
-    whose recorded completion order had to be let go. `canonical_matches` are steps that matched in canonical
-    form only, `volatile` the JSON paths left out of the comparison. `losses` are the recording's, one line each.
-    `fences` are the walls that stood. `child_exit` is the replaying process's exit status.
+    whose recorded completion order had to be let go, 0 for the end of a thread, a put on a queue or a wait.
+    `canonical_matches` are steps that matched in canonical form only, `volatile` the JSON paths left out of the
+    comparison. `losses` are the recording's, one line each. `fences` are the walls that stood. `child_exit` is the
+    replaying process's exit status.
     """
 
     status: VerdictStatus

@@ -57,7 +57,7 @@ def _lines(verdict: ReplayVerdict) -> Iterator[Text]:
     if verdict.tape_ended:
         yield line("  the recording itself ends here: its process died")
     if verdict.order_not_imposed:
-        yield line(f"  order not imposed at steps {', '.join(map(str, verdict.order_not_imposed))}: it would deadlock")
+        yield line(f"  order let go, as nothing moved any more: {_let_go(verdict.order_not_imposed)}")
     if verdict.canonical_matches:
         yield line(f"  matched in canonical form only: steps {', '.join(map(str, verdict.canonical_matches))}")
     if verdict.volatile:
@@ -77,6 +77,13 @@ def _lines(verdict: ReplayVerdict) -> Iterator[Text]:
 
 def _missed(step: int | None, path: Sequence[str]) -> str:
     return f"step {step} {path[-1] if path else ''}".rstrip() if step is not None else "/".join(path)
+
+
+def _let_go(steps: Sequence[int]) -> str:
+    """Return in words whose recorded order was let go."""
+    named = [f"step {step}" for step in steps if step]
+    threads = steps.count(0)
+    return ", ".join([*named, *([f"{counted(threads, 'end')} of threads, puts or waits"] if threads else [])])
 
 
 def _listed(title: str, items: Sequence[str]) -> Iterator[Text]:

@@ -234,6 +234,13 @@ def test_an_equal_replay_begins_with_one_line():
     )
 
 
+def test_a_verdict_names_whose_order_was_let_go():
+    """Steps by their numbers; what is no step, like a wait that was given up, is counted."""
+    verdict = ReplayVerdict(VerdictStatus.SAME, "ab" * 16, order_not_imposed=(2, 0, 3, 0))
+    text = plain_text(verdict_lines(verdict))
+    assert "order let go, as nothing moved any more: step 2, step 3, 2 ends of threads, puts or waits" in text
+
+
 def test_visible_keeps_ordinary_text():
     """Letters of any script, emoji and punctuation stay."""
     text = "Grüße, 世界 🎉 [x] 'y'"
