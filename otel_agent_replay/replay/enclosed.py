@@ -239,3 +239,17 @@ def wait_for(
     except KeyboardInterrupt:
         process.send_signal(signal.SIGINT)
         return process.wait()
+
+
+def why_no_report(status: int | None, timeout_s: float | None, limits: Limits | None = None) -> str:
+    """Return in words why a child that ended with `status` (as `wait_for` gives it) may have left no report."""
+    if status is None:
+        return f"its process did not end within {timeout_s} s and was killed"
+    limits = limits or Limits()
+    if killed := limits.killed(status):
+        return killed
+    standing = limits.standing()
+    beside = f" (under a {standing})" if standing else ""
+    if status < 0:
+        return f"its process was killed by signal {-status} before it could report{beside}"
+    return f"its process ended with status {status} and no report{beside}: was it a Python that could be set up?"

@@ -18,7 +18,7 @@ from otel_agent_replay.errors import RecordingError
 from otel_agent_replay.model import Run, why_not_again
 from otel_agent_replay.replay.audit import enter
 from otel_agent_replay.replay.child import ENTRY_MODULE
-from otel_agent_replay.replay.enclosed import Enclosure
+from otel_agent_replay.replay.enclosed import Enclosure, why_no_report
 from otel_agent_replay.replay.proving import Chance
 from otel_agent_replay.replay.verdict import RefusedAttempt, ReplayVerdict, VerdictStatus
 
@@ -90,27 +90,16 @@ def _with_refused(verdict: ReplayVerdict, refused: Sequence[str]) -> ReplayVerdi
 
 
 def _verdict(run: Run, report: Path, status: int | None, enclosure: Enclosure) -> ReplayVerdict:
-    limits = enclosure.limits
-    killed = limits.killed(status)
-    if report.exists():
-        try:
-            found = ReplayVerdict.read(report)
-        except (OSError, RecordingError) as error:
-            return _unknown(run, f"the replay's report cannot be read: {error}", status)
-        if killed and found.status is VerdictStatus.CANNOT_JUDGE:
-            found = replace(found, reason=killed)
-        return replace(found, child_exit=status)
-    if killed:
-        return _unknown(run, killed, status)
-    if status is None:
-        return _unknown(run, f"the replay did not end within {enclosure.timeout_s} s and was killed", status)
-    standing = limits.standing()
-    beside = f" (under a {standing})" if standing else ""
-    if status < 0:
-        reason = f"the replaying process was killed by signal {-status} before it could report{beside}"
-        return _unknown(run, reason, status)
-    reason = f"the replaying process ended with status {status} and no report{beside}"
-    return _unknown(run, f"{reason}: was it a Python that could be set up?", status)
+    if not report.exists():
+        return _unknown(run, why_no_report(status, enclosure.timeout_s, enclosure.limits), status)
+    try:
+        found = ReplayVerdict.read(report)
+    except (OSError, RecordingError) as error:
+        return _unknown(run, f"the replay's report cannot be read: {error}", status)
+    killed = enclosure.limits.killed(status)
+    if killed and found.status is VerdictStatus.CANNOT_JUDGE:
+        found = replace(found, reason=killed)
+    return replace(found, child_exit=status)
 
 
 def _unknown(run: Run, reason: str, status: int | None) -> ReplayVerdict:

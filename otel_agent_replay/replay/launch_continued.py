@@ -15,9 +15,10 @@ from otel_agent_replay.errors import CannotJudge, RecordingError
 from otel_agent_replay.model import Run, why_not_again
 from otel_agent_replay.replay.audit import enter
 from otel_agent_replay.replay.continued_report import ContinuedReport
-from otel_agent_replay.replay.enclosed import Enclosure, child_environment, refuse_deaf, wait_for
+from otel_agent_replay.replay.enclosed import Enclosure, child_environment, refuse_deaf, wait_for, why_no_report
 from otel_agent_replay.replay.fork import ForkPlan
 from otel_agent_replay.replay.launch import starts_process_run
+from otel_agent_replay.replay.limits import Limits
 from otel_agent_replay.replay.report_file import read_whole
 
 FILE_LEDGER = "file"
@@ -82,10 +83,12 @@ def fork_command(
             "MAX_STEPS": str(max_steps or ""),
         }
         ended = enclosure.run(run, argv, Path(folder), action="fork", mode="fork", options=options)
-        return _report(run, "fork", report, ended.status, enclosure.timeout_s)
+        return _report(run, "fork", report, ended.status, enclosure.timeout_s, enclosure.limits)
 
 
-def _report(run: Run, mode: str, path: Path, status: int | None, timeout_s: float | None) -> ContinuedReport:
+def _report(
+    run: Run, mode: str, path: Path, status: int | None, timeout_s: float | None, limits: Limits | None = None
+) -> ContinuedReport:
     run_id = run.run_id.hex()
     if path.exists():
         try:
@@ -93,10 +96,7 @@ def _report(run: Run, mode: str, path: Path, status: int | None, timeout_s: floa
         except (OSError, RecordingError) as error:
             return ContinuedReport.never_began(run_id, run.agent, mode, f"the report cannot be read: {error}")
         return replace(found, child_exit=status)
-    if status is None:
-        reason = f"it did not end within {timeout_s} s and was killed"
-    elif status < 0:
-        reason = f"the process was killed by signal {-status} before it could report: resume the run again"
-    else:
-        reason = f"the process ended with status {status} and no report: was it a Python that could be set up?"
+    reason = why_no_report(status, timeout_s, limits)
+    if mode == "resume":
+        reason = f"{reason}; what it did is in the journal: resume the run again"
     return replace(ContinuedReport.never_began(run_id, run.agent, mode, reason), child_exit=status)

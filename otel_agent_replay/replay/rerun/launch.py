@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from otel_agent_replay.errors import ConfigurationError, RecordingError
 from otel_agent_replay.model import Run
-from otel_agent_replay.replay.enclosed import Enclosure, Ended
+from otel_agent_replay.replay.enclosed import Enclosure, Ended, why_no_report
 from otel_agent_replay.replay.launch import starts_process_run
 from otel_agent_replay.replay.report_file import read_whole
 from otel_agent_replay.replay.rerun.plan import RerunPlan
@@ -54,24 +54,19 @@ def rerun_command(
 
 
 def _report(run: Run, path: Path, ended: Ended, enclosure: Enclosure) -> RerunReport:
-    status, killed = ended.status, enclosure.limits.killed(ended.status)
-    if status is None:
-        killed = f"it did not end within {enclosure.timeout_s} s and was killed"
+    status = ended.status
+    why = why_no_report(status, enclosure.timeout_s, enclosure.limits)
     found = RerunReport.not_begun(run.run_id.hex(), run.agent, "")
-    if path.exists():
-        try:
-            found = replace(RerunReport.from_json(read_whole(path)), child_exit=status)
-        except (OSError, RecordingError) as error:
-            return replace(found, reason=f"the report cannot be read: {error}", child_exit=status)
-        if killed and found.status is not RerunStatus.FINISHED:
-            return replace(found, status=RerunStatus.STOPPED, reason=killed, code=KILLED)
-        return found
-    reason = killed or (
-        f"the process was killed by signal {-status} before a run began"
-        if status is not None and status < 0
-        else f"the process ended with status {status} and no report: was it a Python that could be set up?"
-    )
-    return replace(found, reason=reason, child_exit=status)
+    if not path.exists():
+        return replace(found, reason=why, child_exit=status)
+    try:
+        found = replace(RerunReport.from_json(read_whole(path)), child_exit=status)
+    except (OSError, RecordingError) as error:
+        return replace(found, reason=f"the report cannot be read: {error}", child_exit=status)
+    was_killed = status is None or enclosure.limits.killed(status) != ""
+    if was_killed and found.status is not RerunStatus.FINISHED:
+        return replace(found, status=RerunStatus.STOPPED, reason=why, code=KILLED)
+    return found
 
 
 def _with_refused(report: RerunReport, addresses: Sequence[str]) -> RerunReport:
