@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ALL_COMPLETED, Future
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from otel_agent_replay.boundary import session as _session
 from otel_agent_replay.boundary.deadlines import (
@@ -26,6 +26,9 @@ from otel_agent_replay.boundary.deadlines import (
 from otel_agent_replay.boundary.hooks import Hooks, looks_like
 from otel_agent_replay.boundary.set_order import NumberedFuture
 from otel_agent_replay.model import FUTURES_DONE
+
+if TYPE_CHECKING:
+    from concurrent.futures._base import DoneAndNotDoneFutures
 
 _getframe = sys._getframe
 _result = Future.result
@@ -87,7 +90,9 @@ def _waited(future: Future[Any], ask: Callable[..., Any], timeout: float, frame:
 
 
 @looks_like(_wait)
-def wait(fs: Iterable[Future[Any]], timeout: float | None = None, return_when: str = ALL_COMPLETED) -> Any:
+def wait(
+    fs: Iterable[Future[Any]], timeout: float | None = None, return_when: str = ALL_COMPLETED
+) -> DoneAndNotDoneFutures[Any]:
     """Wait for the futures; which of them are done in time is recorded too."""
     here = None if timeout is None or not _session.live_sessions else waiter(_getframe(1), timeout)
     if here is None or timeout is None:
@@ -118,14 +123,14 @@ def completed_in_time(here: Here, seconds: float, attempt: Callable[[float | Non
     return None if found is MISSED else found
 
 
-def _wait_live(here: Here, futures: list[Future[Any]], timeout: float, return_when: str) -> Any:
+def _wait_live(here: Here, futures: list[Future[Any]], timeout: float, return_when: str) -> DoneAndNotDoneFutures[Any]:
     found = _wait(futures, timeout, return_when)
     done = " ".join(str(place) for place, future in enumerate(futures) if future in found.done)
     told(here[0], "futures", came=_is_met(found, return_when), done=done)
     return found
 
 
-def _is_met(found: Any, return_when: str) -> bool:
+def _is_met(found: DoneAndNotDoneFutures[Any], return_when: str) -> bool:
     """Whether the wait ended by what was done rather than by its deadline."""
     if return_when == ALL_COMPLETED or not found.not_done:
         return not found.not_done
@@ -134,5 +139,5 @@ def _is_met(found: Any, return_when: str) -> bool:
     return any(not future.cancelled() and future.exception() is not None for future in found.done)
 
 
-def _result_of(futures: list[Future[Any]], done: list[Future[Any]]) -> Any:
+def _result_of(futures: list[Future[Any]], done: list[Future[Any]]) -> DoneAndNotDoneFutures[Any]:
     return concurrent.futures._base.DoneAndNotDoneFutures(set(done), set(futures) - set(done))

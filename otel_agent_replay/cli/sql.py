@@ -7,7 +7,7 @@ import csv
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from otel_agent_replay.cli.lake_option import json_option, lake_option, verbose_
 from otel_agent_replay.cli.output import USAGE, complain, emit_json, on_terminal, table
 from otel_agent_replay.cli.reading import open_lake, tell_passed_over
 from otel_agent_replay.errors import DamagedRecording
+
+if TYPE_CHECKING:
+    import duckdb
 
 _EPILOG = """\b
 Views: runs lineage spans steps model_calls messages tool_calls retrievals decisions approvals
@@ -60,7 +63,7 @@ class _Readable:
     def __init__(self, lake: Path) -> None:
         self._lake = lake
         self.left_out: dict[Path, str] = {}
-        self._connection: Any = None
+        self._connection: duckdb.DuckDBPyConnection | None = None
 
     def execute(self, query: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """Return the columns and rows of a query. Raises duckdb.Error, DamagedRecording."""
