@@ -19,8 +19,8 @@ from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
 from otel_agent_replay.boundary import session as _session
 from otel_agent_replay.boundary.callers import waits_as_application
 from otel_agent_replay.boundary.crossing import Place, current, strand_label
+from otel_agent_replay.boundary.one_ending import at_once
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.boundary.set_order import at_once
 from otel_agent_replay.model import FUTURES_DONE, WAIT, Kind, Read, SideEffect
 
 _T = TypeVar("_T")

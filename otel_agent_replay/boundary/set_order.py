@@ -14,101 +14,16 @@ import asyncio
 import concurrent.futures
 import itertools
 import math
-import os
 import queue
-import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from typing import Any
+
+from otel_agent_replay.boundary.one_ending import ending_is_over
 
 _create_task = asyncio.BaseEventLoop.create_task
 _eager = getattr(asyncio, "eager_task_factory", None)  # asyncio's own, since Python 3.12: it makes plain tasks
 
 _done = itertools.count(1)
-
-
-class _Ending:
-    """Held by the thread whose task is done, from its place in the run's order on until its future says so.
-
-    Else a thread that is stopped between the two would be done, for whoever looks, after one that ended later.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._own = threading.local()
-
-    def begin(self) -> bool:
-        """Wait until no other task is just ending, a second at most; return whether it is held now and was not."""
-        if getattr(self._own, "held", False):
-            return False
-        held = self._lock.acquire(timeout=_LONGEST_END_S)
-        self._own.held = held
-        return held
-
-    def announce(self) -> None:
-        """The running thread is about to end: whoever gives it its turn has it `begin` then."""
-        self._own.announced = True
-
-    def begin_announced(self) -> None:
-        """Begin if that was announced."""
-        if getattr(self._own, "announced", False):
-            self.begin()
-
-    def over(self) -> None:
-        """The running thread's future is done, if it was one."""
-        self._own.announced = False
-        if getattr(self._own, "held", False):
-            self._own.held = False
-            self._lock.release()
-
-
-_LONGEST_END_S = 1.0
-_ending = _Ending()
-
-
-def begin_ending() -> None:
-    """The running thread's pool task is done; its numbered future will say so next."""
-    _ending.begin()
-
-
-def announce_ending() -> None:
-    """The same where a replay is to give the running thread its turn first (`take_turn`)."""
-    _ending.announce()
-
-
-def take_turn() -> None:
-    """It is the running thread's turn: until it has ended, or put, what it announced, nobody else does."""
-    _ending.begin_announced()
-
-
-@contextmanager
-def at_once() -> Iterator[None]:
-    """Let no other thread end, or put something on a queue, while the enclosed code does."""
-    began = _ending.begin()
-    try:
-        yield
-    finally:
-        if began:
-            _ending.over()
-
-
-@contextmanager
-def in_its_turn() -> Iterator[None]:
-    """Let no other thread end or put from the running one's turn on (`take_turn`) until the enclosed code is done."""
-    _ending.announce()
-    try:
-        yield
-    finally:
-        _ending.over()
-
-
-def _in_forked_child() -> None:
-    global _ending
-    _ending = _Ending()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_forked_child)
 
 
 def _number(label: str) -> int:
@@ -158,7 +73,7 @@ class NumberedFuture(concurrent.futures.Future[Any]):
         super().set_exception(exception)
 
     def _invoke_callbacks(self) -> None:
-        _ending.over()  # before anybody's code runs
+        ending_is_over()  # before anybody's code runs
         super()._invoke_callbacks()  # type: ignore[misc]
 
 

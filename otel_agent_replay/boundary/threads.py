@@ -26,19 +26,10 @@ from otel_agent_replay.boundary.callers import is_application, starts_for_applic
 from otel_agent_replay.boundary.crossing import Place, current, handing_over, label_of, new_strand, within_strand
 from otel_agent_replay.boundary.deadlines import waiter
 from otel_agent_replay.boundary.hooks import Hooks, looks_like
+from otel_agent_replay.boundary.one_ending import announce_ending, at_once, begin_ending, in_its_turn
 from otel_agent_replay.boundary.pool_waits import completed_in_time
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.boundary.set_order import (
-    InOrder,
-    announce_ending,
-    at_once,
-    begin_ending,
-    completed,
-    in_its_turn,
-    number_future,
-    numbered_like,
-    task,
-)
+from otel_agent_replay.boundary.set_order import InOrder, completed, number_future, numbered_like, task
 from otel_agent_replay.boundary.waits import put_in_time
 from otel_agent_replay.model import QUEUE_PUT, THREAD_END, CoverageEntry
 

@@ -13,7 +13,7 @@ from itertools import islice
 
 from otel_agent_replay.boundary.callers import application_place
 from otel_agent_replay.boundary.crossing import Answer, Place, strand_label
-from otel_agent_replay.boundary.set_order import take_turn
+from otel_agent_replay.boundary.one_ending import take_turn
 from otel_agent_replay.errors import (
     DamagedRecording,
     MissingPayload,
