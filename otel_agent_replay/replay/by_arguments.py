@@ -103,7 +103,7 @@ class ByArguments:
             found = here.popleft() if here else self._index.environment.get(name) if kind is Kind.ENV else None
         if found is None or found.masked:
             return None
-        if kind is Kind.CLOCK and (self._clock is None or not self._clock.allows(found)):
+        if kind is Kind.CLOCK and (self._clock is None or not self._clock.takes_up(found)):
             return None
         return found._replace(strand=strand, sequence=place.next_sequence())
 

@@ -51,8 +51,8 @@ class Start:
 class _Now:
     """The virtual present, in Unix nanoseconds, of all runs that share it. Used under its `lock`.
 
-    `known_ns` is the latest moment that a recording gave, from which it goes on; what is not before `shown_ns` was
-    shown by no clock that went on by itself, so that a recorded read may still come then.
+    `known_ns` is the latest moment that a recording gave, from which it goes on. `shown_ns` is the latest that a clock
+    showed by going on by itself: nothing recorded from before that may be shown any more.
     """
 
     def __init__(self, moment_ns: int, waits: VirtualWaits | None) -> None:
@@ -163,13 +163,13 @@ class VirtualClock:
             value = self._value(name)
         return None if value is None else Read(kind, name, value, strand, place.next_sequence())
 
-    def allows(self, recorded: Read) -> bool:
-        """Whether a clock may show again what was recorded, without going back; time then goes on from there.
+    def takes_up(self, recorded: Read) -> bool:
+        """Go on from what a clock showed in the recording, where it can show that again; return whether it can.
 
-        It may where its own thread of control was shown nothing later, and nobody was by a clock off the tape.
+        It can where its own thread of control was shown nothing later, and nobody was by a clock off the tape.
         """
         with self._now.lock:
-            return self._allows(recorded)
+            return self._takes_up(recorded)
 
     def departed(self, call: Call | None, place: Place, read: tuple[Kind, str] | None) -> ReplayInterrupt:
         """Return the refusal of what neither the clock nor any other source answers."""
@@ -178,11 +178,11 @@ class VirtualClock:
 
     # --- from the tape ---
 
-    def _allows(self, read: Read) -> bool:
+    def _takes_up(self, read: Read) -> bool:
         family, shown_ns = family_of(read.name), shown_ns_of(read)
         key = read.strand, family
         if family in CPU:
-            return self._allows_cpu(key, shown_ns)
+            return self._takes_up_cpu(key, shown_ns)
         if read.name == "date.today":
             day = self._local(max(self._now.shown_ns, self._given.get(key, 0)) // 1000).date()
             if self._past is None or str(read.value) < day.isoformat():
@@ -200,7 +200,7 @@ class VirtualClock:
         self._now.given(moment_ns)
         return True
 
-    def _allows_cpu(self, key: tuple[str, str], shown_ns: int | None) -> bool:
+    def _takes_up_cpu(self, key: tuple[str, str], shown_ns: int | None) -> bool:
         family = key[1]
         if shown_ns is None or shown_ns < max(self._cpu_shown.get(family, 0), self._given.get(key, 0)):
             return False
