@@ -13,8 +13,10 @@ _CONDITION = "it is what stands behind WHERE, like agent = 'support'"
 def rows_of_condition(
     lake: Path, query: str, given: str, *, wanted: str = f"is no condition over the runs of this lake; {_CONDITION}"
 ) -> list[tuple[Any, ...]]:
-    """Return the rows of `query`. Raises ConfigurationError where it is wrong: `given`, a person's part of it, is not
-    what is `wanted` (the end of a sentence).
+    """Return the rows of `query`. Raises ConfigurationError where it is wrong.
+
+    `given` is a person's part of it with the option that it came by, `wanted` the end of the sentence that says what it
+    is not, or why it cannot be asked.
     """
     import duckdb
 
