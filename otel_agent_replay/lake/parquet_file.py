@@ -59,8 +59,16 @@ _PLAIN = frozenset(
     }
 )
 _PREFIX_DELTA = frozenset({"path"})
+
+_SMALL, _SHORT = 256, 512
+"""Bytes of a leaf in a file of one row group: below `_SMALL` zstd makes it larger, below `_SHORT` a dictionary does.
+
+Reading each of them costs more than all its values do, and a run has some hundred such leaves.
+"""
 _STATISTICS = ["run_id", "root", "start_ns", "number"]
-"""What prunes row groups. Statistics of other columns would only make the footer longer."""
+"""What prunes row groups. Statistics of other columns would only make the footer longer, but for those of columns that
+hold nothing in a file of one row group: a reader leaves these out.
+"""
 
 
 NEXT_STEP = (
@@ -81,6 +89,30 @@ def damage_named(path: Path) -> Iterator[None]:
         raise DamagedRecording(f"{path} cannot be read: {error}\n{NEXT_STEP}") from error
 
 
+def opened(path: Path) -> pq.ParquetReader:
+    """Open a file to be read by the places of its leaves. Raises DamagedRecording, FileNotFoundError.
+
+    Not as a ParquetFile: that lists the names of all columns first, which takes as long as reading a small run.
+    """
+    with damage_named(path):
+        reader = pq.ParquetReader()
+        reader.open(str(path), page_checksum_verification=True)
+    return reader
+
+
+def places_of(metadata: pq.FileMetaData, *columns: str) -> list[int]:
+    """Return the places of the leaves of columns."""
+    if not metadata.num_row_groups:
+        return []
+    first = metadata.row_group(0)
+    return [place for place in range(metadata.num_columns) if column_of(first.column(place)) in columns]
+
+
+def column_of(leaf: pq.ColumnChunkMetaData) -> str:
+    """Return the name of the column that a leaf belongs to."""
+    return leaf.path_in_schema.partition(".")[0]
+
+
 class ParquetOutput:
     """Writes row groups to a temporary file and publishes it as `target`; nothing is left when it is not published."""
 
@@ -90,21 +122,37 @@ class ParquetOutput:
         self._metadata = metadata
         self._temporary = temporary_beside(target)
         self._writer: pq.ParquetWriter | None = None
+        self._first: pa.Table | None = None  # held until it is known whether others follow
 
     def write(self, table: pa.Table) -> None:
         """Append one row group."""
-        if self._writer is None:
-            self._writer = _writer(self._temporary, self._schema, table)
-        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        if self._writer is None and self._first is None:
+            self._first = table
+        else:
+            self._append(table, self._begun(alone=False))
 
     def publish(self) -> Path | None:
         """Finish the file and make it visible; None when nothing was written."""
-        if self._writer is None:
+        if self._writer is None and self._first is None:
             return None
-        self._writer.add_key_value_metadata(dict(self._metadata))
+        self._begun(alone=True).add_key_value_metadata(dict(self._metadata))
         self._close()
         publish(self._temporary, self._target)
         return self._target
+
+    def _begun(self, *, alone: bool) -> pq.ParquetWriter:
+        """Return the writer, the first row group written; `alone` tells that no other follows it."""
+        if self._writer is None:
+            if self._first is None:
+                raise AssertionError("a file begins with its first row group")
+            self._writer = _writer(self._temporary, self._schema, self._first, alone=alone)
+            self._append(self._first, self._writer)
+            self._first = None
+        return self._writer
+
+    @staticmethod
+    def _append(table: pa.Table, writer: pq.ParquetWriter) -> None:
+        writer.write_table(table, row_group_size=max(table.num_rows, 1))
 
     def _close(self) -> None:
         if self._writer is not None:
@@ -121,10 +169,13 @@ class ParquetOutput:
         self._temporary.unlink(missing_ok=True)
 
 
-def _writer(path: Path, schema: pa.Schema, first: pa.Table) -> pq.ParquetWriter:
+def _writer(path: Path, schema: pa.Schema, first: pa.Table, *, alone: bool) -> pq.ParquetWriter:
     leaves = [column for field in schema for column in _leaves(field, "")]
+    sizes = _leaf_sizes(first) if alone else {}
     # Most columns of most files are null throughout: an empty dictionary in each would be a tenth of a small file.
-    plain = _PLAIN.union(_empty_leaves(first))
+    empty = _empty_leaves(first)
+    plain = _PLAIN.union(empty, [leaf for leaf, size in sizes.items() if size < _SHORT])
+    small = {leaf for leaf, size in sizes.items() if size < _SMALL}
     encodings = {}
     for leaf in leaves:
         if leaf in _DELTA:
@@ -137,13 +188,14 @@ def _writer(path: Path, schema: pa.Schema, first: pa.Table) -> pq.ParquetWriter:
     return pq.ParquetWriter(
         path,
         pa.schema([field.remove_metadata() for field in schema]),
-        compression="zstd",
+        compression={leaf: "none" if leaf in small else "zstd" for leaf in leaves},
         compression_level={
             leaf: _COMPRESSION_LEVEL if leaf.rpartition(".")[2] in _LONG_VALUES else _LEVEL_OF_SHORT_VALUES
             for leaf in leaves
+            if leaf not in small
         },
         column_encoding=encodings,
-        write_statistics=[leaf for leaf in leaves if leaf in _STATISTICS],
+        write_statistics=[leaf for leaf in leaves if leaf in _STATISTICS or (alone and leaf in empty)],
         data_page_size=_PAGE_BYTES,
         write_page_checksum=True,
         store_schema=False,
@@ -151,14 +203,37 @@ def _writer(path: Path, schema: pa.Schema, first: pa.Table) -> pq.ParquetWriter:
     )
 
 
-def _empty_leaves(table: pa.Table) -> list[str]:
+def _empty_leaves(table: pa.Table) -> set[str]:
     """Return the leaves of the columns of `table` that hold nothing but nulls."""
-    return [
+    return {
         leaf
         for field, column in zip(table.schema, table.columns, strict=True)
         if column.null_count == len(column)
         for leaf in _leaves(field, "")
-    ]
+    }
+
+
+def _leaf_sizes(table: pa.Table) -> dict[str, int]:
+    """Return about how many bytes each leaf column of `table` takes in memory."""
+    sizes: dict[str, int] = {}
+    for field, column in zip(table.schema, table.columns, strict=True):
+        leaves = _leaves(field, "")
+        for chunk in column.chunks:
+            for leaf, size in zip(leaves, _sizes_of(chunk), strict=True):
+                sizes[leaf] = sizes.get(leaf, 0) + size
+    return sizes
+
+
+def _sizes_of(array: Any) -> list[int]:
+    """Return the bytes of each leaf of an array, in the order of `_leaves`."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        return [size for place in range(kind.num_fields) for size in _sizes_of(array.field(place))]
+    if pa.types.is_map(kind):
+        return _sizes_of(array.keys) + _sizes_of(array.items)
+    if pa.types.is_list(kind):
+        return _sizes_of(array.values)
+    return [array.nbytes]
 
 
 def leaf_paths(schema: pa.Schema) -> list[str]:

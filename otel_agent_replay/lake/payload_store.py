@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.lake.parquet_file import NEXT_STEP, damage_named
+from otel_agent_replay.lake.parquet_file import NEXT_STEP, damage_named, opened, places_of
 from otel_agent_replay.lake.request_pieces import Piece, RequestPieces
 from otel_agent_replay.lake.schema import PAYLOADS, file_facts
 from otel_agent_replay.lake.state_pieces import StatePieces, ranges_of
@@ -157,13 +156,13 @@ class PackReader:
     def __init__(self, path: Path, *, row_groups: int = _CACHED_ROW_GROUPS) -> None:
         self._path = path
         self._row_groups = row_groups
-        with damage_named(path):
-            self._file = pq.ParquetFile(path, page_checksum_verification=True)
+        self._file = opened(path)
         metadata = self._file.metadata
         file_facts(metadata.metadata, path)
         self._starts = [0]
         for group in range(metadata.num_row_groups):
             self._starts.append(self._starts[-1] + metadata.row_group(group).num_rows)
+        self._places = {name: places_of(metadata, name) for name in ("data", "pieces", "role")}
         self._cache: OrderedDict[int, PayloadGroup] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -183,7 +182,7 @@ class PackReader:
         whole = group.whole(number)
         if whole is not None:
             return whole.tobytes()
-        pieces = group.pieces[number - group.first].as_py()
+        pieces = self._ranges(number, group)
         return b"".join(part for found in pieces for part in self._parts(found["first"], found["count"]))
 
     def pieces(self, number: int) -> list[tuple[str, bytes]]:
@@ -192,19 +191,31 @@ class PackReader:
         if group.whole(number) is not None:
             return []
         found = []
-        for part in group.pieces[number - group.first].as_py():
+        for part in self._ranges(number, group):
             for piece in range(part["first"], part["first"] + part["count"]):
                 there = self.group_of(piece)
                 data = there.whole(piece)
                 found.append((self._role(piece, there), b"" if data is None else data.tobytes()))
         return found
 
+    def _ranges(self, number: int, group: PayloadGroup) -> list[dict[str, int]]:
+        """Return the ranges of pieces that a payload lies in."""
+        if group.pieces is None:
+            group.pieces = self._column("pieces", number)
+        found: list[dict[str, int]] = group.pieces[number - group.first].as_py()
+        return found
+
     def _role(self, number: int, group: PayloadGroup) -> str:
         if group.roles is None:
-            index = bisect.bisect_right(self._starts, number) - 1
-            with damage_named(self._path):
-                group.roles = self._file.read_row_group(index, columns=["role"]).column("role").to_pylist()
+            group.roles = self._column("role", number).to_pylist()
         return group.roles[number - group.first] or ""
+
+    def _column(self, name: str, number: int) -> Any:
+        """Return one column of the row group that holds a number."""
+        index = bisect.bisect_right(self._starts, number) - 1
+        with damage_named(self._path):
+            table = self._file.read_row_groups([index], column_indices=self._places[name], use_threads=False)
+            return table.column(name).combine_chunks()
 
     def _parts(self, first: int, count: int) -> Iterator[bytes]:
         """Yield the bytes of a range of numbers, one part a row group."""
@@ -225,7 +236,8 @@ class PackReader:
             group = self._cache.get(index)
             if group is None:
                 with damage_named(self._path):
-                    table = self._file.read_row_group(index, columns=["pieces", "data"])
+                    places = self._places["data"]
+                    table = self._file.read_row_groups([index], column_indices=places, use_threads=False)
                 group = PayloadGroup(self._starts[index], table)
                 self._cache[index] = group
                 while len(self._cache) > self._row_groups:
@@ -244,8 +256,8 @@ class PayloadGroup:
     def __init__(self, first: int, table: pa.Table) -> None:
         self.first = first
         self.end = first + table.num_rows
-        self.pieces = table.column("pieces")
-        self.roles: list[str | None] | None = None  # read when first asked for
+        self.pieces: Any = None  # this and the next are read when first asked for
+        self.roles: list[str | None] | None = None
         data: Any = table.combine_chunks().column("data").chunk(0)
         valid, offsets, values = data.buffers()
         self._shift = data.offset
