@@ -120,6 +120,7 @@ class RecordingRuns:
         self._inline = inline
         self._ordinal = itertools.count()
         self._said: set[str] = set()
+        self._coverage_known: tuple[tuple[CoverageEntry, ...], bytes] | None = None
 
     def with_effects(self, effects: EffectsOpener) -> RecordingRuns:
         """Return the same factory with another way to the ledger."""
@@ -293,6 +294,15 @@ class RecordingRuns:
         """Return what tells a run's code and configuration from others, by the names of its versions, as recorded."""
         return _fingerprint(_redacted(request, self._redaction(request.capture or self._level)))
 
+    def _covered(self) -> bytes:
+        """Return the part of a run's end that says what was captured: the same for most runs of a process."""
+        entries = tuple(self._coverage())
+        known = self._coverage_known
+        if known is None or known[0] != entries:
+            part = wire.RunEnded(coverage=[convert.coverage_to_wire(entry) for entry in entries])
+            known = self._coverage_known = (entries, part.SerializeToString())
+        return known[1]
+
     def _say(self, what: str, which: str, error: Exception) -> None:
         if what not in self._said:
             self._said.add(what)
@@ -331,7 +341,7 @@ class RecordingRuns:
             marks[semconv.CALLER_STRAND] = recorder.caller_strand
         ended.attributes.extend(convert.attributes_to_wire(marks))
         ended.versions.extend(wire.Version(name=name, value=value) for name, value in _learnt(recorder).items())
-        ended.coverage.extend(convert.coverage_to_wire(entry) for entry in self._coverage())
+        ended.MergeFromString(self._covered())
         ended.time_ns = _time_ns()
         self._journal.append(*recorder.flush(session.root), *recorder.bodies(stored), record)
         live = session.root.span.live

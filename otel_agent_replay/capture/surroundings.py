@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import hashlib
 import inspect
-import os
 import sys
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from otel_agent_replay.boundary.environment import real_variable
 
 _DISTRIBUTIONS = {
     "openai": "openai",
@@ -47,7 +48,6 @@ CLIENT_VARIABLES = (
     "OPENAI_PROJECT_ID",
 )
 """Variables that model clients read by themselves: a replay on another machine needs them to build the same client."""
-_environ_get = os.environ.copy  # bound at import: not a read of the application
 
 
 @functools.cache
@@ -66,8 +66,8 @@ def packages() -> dict[str, str]:
 
 def client_environment() -> dict[str, str]:
     """Return the model clients' own variables that are set. Not yet redacted."""
-    environment = _environ_get()
-    return {name: environment[name] for name in CLIENT_VARIABLES if name in environment}
+    found = {name: real_variable(name) for name in CLIENT_VARIABLES}
+    return {name: value for name, value in found.items() if value is not None}
 
 
 @functools.lru_cache(maxsize=1)
@@ -144,4 +144,4 @@ def hash_seed() -> str:
     """Return PYTHONHASHSEED as at the start: a number, or "random": then the order of sets cannot be had again."""
     if not sys.flags.hash_randomization:
         return "0"
-    return _environ_get().get("PYTHONHASHSEED", "random") or "random"
+    return real_variable("PYTHONHASHSEED") or "random"

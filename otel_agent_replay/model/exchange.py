@@ -22,6 +22,7 @@ MEANINGFUL_HEADERS = frozenset(
      "x-amzn-bedrock-guardrailidentifier", "x-amzn-bedrock-guardrailversion")
 )  # fmt: skip
 """Request headers that change what a server answers and hold no credential: part of a call's digest."""
+_MEANINGFUL_LENGTHS = frozenset(map(len, MEANINGFUL_HEADERS))
 
 _NO_ATTRIBUTES: Mapping[str, AttributeValue] = {}
 
@@ -73,7 +74,11 @@ class Call:
         if head is None:
             return self.request.digest
         meaning = sorted(
-            f"{name.lower()}:{value}" for name, value in head.headers if name.lower() in MEANINGFUL_HEADERS
+            [
+                f"{name.lower()}:{value}"
+                for name, value in head.headers
+                if len(name) in _MEANINGFUL_LENGTHS and name.lower() in MEANINGFUL_HEADERS
+            ]
         )
         line = "\n".join((head.method.upper(), head.url, *meaning))
         return hashlib.sha256(line.encode("utf-8", "surrogatepass") + b"\0" + self.request.digest).digest()
