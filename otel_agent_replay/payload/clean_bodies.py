@@ -9,6 +9,8 @@ from otel_agent_replay.payload.prefix import common_prefix, common_suffix
 
 SMALL = 3_072
 """Bytes below which looking is cheaper than comparing."""
+_LITTLE_NEW = 4_096
+"""Bytes to be looked at beside `reach`: that few are looked at in less time than another body is compared."""
 _MOST = 4
 _MOST_BYTES = 1024 * 1024
 
@@ -30,7 +32,7 @@ class CleanBodies:
         if len(data) > _MOST_BYTES:
             return find(data)
         low, high = 0, len(data)
-        for known, base in tuple(self._bodies):
+        for known, base in reversed(tuple(self._bodies)):  # most repeat the last one
             if known != version:
                 continue
             prefix = common_prefix(base, data)
@@ -38,6 +40,8 @@ class CleanBodies:
             start, end = max(0, prefix - reach), min(len(data), len(data) - suffix + reach)
             if end - start < high - low:
                 low, high = start, end
+                if high - low <= _LITTLE_NEW + 2 * reach:
+                    break
         found = find(data[low:high] if high - low < len(data) else data)
         if found and high - low < len(data):
             found = find(data)

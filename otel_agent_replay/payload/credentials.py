@@ -122,6 +122,9 @@ _HEAD = late(
 _BEGIN = rb"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9A-Fa-f]{4})|(?<=%[0-9A-Fa-f]{2}))"
 _TOKEN = late(_BEGIN + rb"(?:" + b"|".join(head + rest for head, rest in _SHAPES) + rb")")
 _HEAD_OUTSIDE = 5  # bytes of the longest head that ends in a dot, which is not part of the run
+_LONG_RUN = 256
+"""Bytes from which on a run is looked through for the few heads that it can hold, not tried at each byte."""
+_HEADS_WITHOUT_DASH = (b"AKIA", b"ASIA", b"ABIA", b"ACCA", b"AIza", b"dapi", b"eyJ")
 
 WORD_BYTES = (string.ascii_letters + string.digits + "_-").encode()
 _MARKS = bytes(ord("x") if byte in WORD_BYTES else ord(" ") for byte in range(256))
@@ -150,8 +153,9 @@ def runs_of(data: bytes) -> list[tuple[int, int]]:
 def _add_tokens(data: bytes, runs: list[tuple[int, int]], found: list[tuple[int, int]]) -> None:
     """Find tokens by their own shape or their scheme (`Bearer ...`)."""
     for start, end in runs:
-        if _HEAD.search(data, max(0, start - _HEAD_OUTSIDE), end):
-            for head in _HEAD.finditer(data, max(0, start - _HEAD_OUTSIDE), end):
+        first = max(0, start - _HEAD_OUTSIDE)
+        if _HEAD.search(data, first, end) if end - start < _LONG_RUN else _long_has_head(data, first, start, end):
+            for head in _HEAD.finditer(data, first, end):
                 token = _TOKEN.match(data, head.start())
                 if token is not None:
                     found.append(token.span())
@@ -159,6 +163,16 @@ def _add_tokens(data: bytes, runs: list[tuple[int, int]], found: list[tuple[int,
             value = _SCHEME_VALUE.match(data, start)
             if value is not None:
                 found.append(value.span())
+
+
+def _long_has_head(data: bytes, first: int, start: int, end: int) -> bool:
+    """Whether a token may begin in a long run, or at the letters from `first` on that end in a dot before it."""
+    if data.find(b"_", start, end) >= 0 or data.find(b"-", start, end) >= 0:
+        return _HEAD.search(data, first, end) is not None
+    # All other heads hold a dash or an underscore, or end in a dot just before the run.
+    return _HEAD.search(data, first, start) is not None or any(
+        data.find(head, start, end) >= 0 for head in _HEADS_WITHOUT_DASH
+    )
 
 
 # --- names that hold a credential, in text ------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 
 _BLOCK = 4096
+_SHORT_TAIL = 16
 _MINIMUM_SAVED = 64  # a delta that saves less than this is not worth the indirection
 
 _GOOD_ENOUGH = 0.8  # of a body found in a recent one; older ones seldom share more
@@ -34,10 +35,11 @@ def common_prefix(a: bytes, b: bytes) -> int:
 def common_suffix(a: bytes, b: bytes, limit: int) -> int:
     """Return how many bytes, at most `limit`, `a` and `b` share at their end."""
     limit = min(len(a), len(b), limit)
-    low = 0
-    while low + _BLOCK <= limit and _same_tail(a, b, low, low + _BLOCK):
-        low += _BLOCK
-    high = min(low + _BLOCK, limit)
+    low, step = 0, _SHORT_TAIL  # most share the brackets that close a document, and no more
+    while low + step <= limit and _same_tail(a, b, low, low + step):
+        low += step
+        step = min(2 * step, _BLOCK)
+    high = min(low + step, limit)
     while low < high:
         middle = (low + high + 1) // 2
         if _same_tail(a, b, low, middle):
