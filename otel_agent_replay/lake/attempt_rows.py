@@ -41,8 +41,8 @@ def attempts_in(table: pa.Table, path: Path) -> dict[tuple[bytes, int], AttemptR
     positions = columns.values("position")
     for row in sorted(range(len(table)), key=positions.__getitem__):
         of_attempt.setdefault(keys[row], []).append(row)
-    roots = _roots(table)
-    spans = load_spans(table)
+    roots = _roots(table, columns)
+    spans = load_spans(table, columns)
     named = _Named(columns)
     found = {}
     for key, rows in of_attempt.items():
@@ -54,9 +54,15 @@ def attempts_in(table: pa.Table, path: Path) -> dict[tuple[bytes, int], AttemptR
     return found
 
 
-def _roots(table: pa.Table) -> dict[tuple[bytes, int], Mapping[str, Any]]:
-    roots = table.select(["position", *ROOT_COLUMNS]).filter(table.column("root")).to_pylist()
-    roots.sort(key=lambda root: root["position"], reverse=True)  # of several the first counts
+def _roots(table: pa.Table, columns: Columns) -> dict[tuple[bytes, int], Mapping[str, Any]]:
+    positions = columns.values("position")
+    rows = [row for row, is_root in enumerate(columns.values("root")) if is_root]
+    rows.sort(key=positions.__getitem__, reverse=True)  # of several the first counts
+    nothing = dict.fromkeys(ROOT_COLUMNS)
+    stored = [(name, table.column(place)) for place, name in enumerate(table.column_names) if name in nothing]
+    roots: list[dict[str, Any]] = [
+        {**nothing, **{name: column[row].as_py() for name, column in stored}} for row in rows
+    ]
     return {(root["run_id"], root["attempt"] or 1): root for root in roots}
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from otel_agent_replay.errors import DamagedRecording, RunNotFound
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.attempt_rows import ROOT_COLUMNS, AttemptRows, attempts_in
 from otel_agent_replay.lake.layout import (
     PAYLOADS,
@@ -30,6 +30,7 @@ from otel_agent_replay.lake.parquet_file import damage_named
 from otel_agent_replay.lake.passed_over import PassedOver
 from otel_agent_replay.lake.payload_store import PackReader
 from otel_agent_replay.lake.run_row import load_run
+from otel_agent_replay.lake.run_rows import RunRows
 from otel_agent_replay.lake.schema import file_facts
 from otel_agent_replay.lake.trace_index import runs_of_traces
 from otel_agent_replay.lake.whole_run import merged_attempts, merged_facts, with_prefix
@@ -128,7 +129,7 @@ class Lake:
     def attempts(self, run_id: bytes) -> dict[bytes, int]:
         """Return the numbers of the run's attempts in the lake, by the ids of their root spans."""
         found: dict[bytes, int] = {}
-        for file, _, _ in self._located(run_id):
+        for file, _ in self._located(run_id):
             roots = root_rows(file, ["run_id", "attempt", "span_id"]).to_pylist()
             found.update({root["span_id"]: root["attempt"] for root in roots if root["run_id"] == run_id})
         return found
@@ -214,8 +215,8 @@ class Lake:
         What the run lost is told with the first of them.
         """
         found: dict[int, tuple[LakeFile, AttemptRows]] = {}
-        for file, parquet, groups in self._located(run_id):
-            for (_, number), rows in attempts_in(_rows_of(file, parquet, groups, run_id), file.path).items():
+        for file, of_run in self._located(run_id):
+            for (_, number), rows in attempts_in(of_run.table(), file.path).items():
                 found.setdefault(number, (file, rows))
         if not found:
             return []
@@ -242,10 +243,10 @@ class Lake:
         found = {}
         for file in all_files(self.root, SPANS):
             roots = root_rows(file, ["run_id", "attempt", "run.process", "run.ordinal"])
-            of_process = pc.equal(pc.struct_field(roots.column("run"), "process"), pa.scalar(process))
-            ours = roots.filter(of_process)
+            of_process = kernels.equal(kernels.struct_field(roots.column("run"), "process"), pa.scalar(process))
+            ours = kernels.filtered(roots, of_process)
             if first_attempts:
-                ours = ours.filter(pc.equal(ours.column("attempt"), pa.scalar(1, pa.int32())))
+                ours = kernels.filtered(ours, kernels.equal(ours.column("attempt"), pa.scalar(1, pa.int32())))
             found.update({root["run_id"]: root["run"]["ordinal"] for root in ours.to_pylist()})
         return found
 
@@ -265,7 +266,7 @@ class Lake:
     def _process_of(self, run_id: bytes) -> str:
         """Return the process of the run's first attempt."""
         roots: dict[int, dict[str, Any]] = {}
-        for file, _, _ in self._located(run_id):
+        for file, _ in self._located(run_id):
             for root in root_rows(file, ["run_id", "attempt", "run.process"]).to_pylist():
                 if root["run_id"] == run_id:
                     roots.setdefault(root["attempt"], root)
@@ -273,19 +274,19 @@ class Lake:
             raise RunNotFound(run_id.hex())
         return roots[min(roots)]["run"]["process"] or ""
 
-    def _located(self, run_id: bytes) -> Iterator[tuple[LakeFile, pq.ParquetFile, list[int]]]:
-        """Yield the files that hold attempts of the run, each with the row groups that may."""
+    def _located(self, run_id: bytes) -> Iterator[tuple[LakeFile, RunRows]]:
+        """Yield the files that hold attempts of the run, each with its rows in it."""
         started_ms = run_started_ms(run_id)
         for file in files_in(Partition.of_ms(started_ms).folder(self.root, SPANS)):
             if file.first_ms <= started_ms <= file.last_ms:
-                found = self._read(file, partial(_groups_of, file, run_id))
-                if found is not None:
-                    yield file, *found
+                rows = self._read(file, partial(RunRows.find, file.path, run_id))
+                if rows is not None:
+                    yield file, rows
 
     def pack_of(self, run_id: bytes, attempt: int, *, but: Path) -> tuple[Path, Mapping[bytes, int]] | None:
         """Return the payloads file of an attempt and the number of each digest; None where it is `but`, or none."""
-        for file, parquet, groups in self._located(run_id):
-            rows = attempts_in(_rows_of(file, parquet, groups, run_id), file.path).get((run_id, attempt))
+        for file, of_run in self._located(run_id):
+            rows = attempts_in(of_run.table(), file.path).get((run_id, attempt))
             if rows is not None:
                 path = file.beside(PAYLOADS)
                 return None if path == but else (path, rows.numbers)
@@ -356,39 +357,6 @@ def _column_index(parquet: pq.ParquetFile, name: str) -> int:
     return int(parquet.schema_arrow.get_field_index(name))  # `run_id` and `root` come before any nested column
 
 
-def _groups_with(parquet: pq.ParquetFile, run_id: bytes) -> list[int]:
-    """Return the row groups whose range of run ids takes in `run_id`."""
-    metadata = parquet.metadata
-    column = _column_index(parquet, "run_id")
-    groups = []
-    for group in range(metadata.num_row_groups):
-        statistics: Any = metadata.row_group(group).column(column).statistics
-        if statistics is None or (statistics.has_min_max and statistics.min <= run_id <= statistics.max):
-            groups.append(group)
-    return groups
-
-
-def _groups_of(file: LakeFile, run_id: bytes) -> tuple[pq.ParquetFile, list[int]] | None:
-    """Return an open file that holds rows of the run, and the row groups that may have them; None where none does."""
-    parquet = open_spans(file)
-    groups = _groups_with(parquet, run_id)
-    return (parquet, groups) if groups and _contains(file, parquet, groups, run_id) else None
-
-
-def _contains(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id: bytes) -> bool:
-    with damage_named(file.path):
-        column = parquet.read_row_groups(groups, columns=["run_id"], use_threads=False).column("run_id")
-    return bool(pc.any(pc.equal(column, pa.scalar(run_id, column.type))).as_py())
-
-
-def _rows_of(file: LakeFile, parquet: pq.ParquetFile, groups: list[int], run_id: bytes) -> pa.Table:
-    with damage_named(file.path):
-        table = parquet.read_row_groups(groups)
-        column = table.column("run_id")
-        is_of_run = pc.equal(column, pa.scalar(run_id, column.type))
-        return table if pc.all(is_of_run, skip_nulls=False).as_py() else table.filter(is_of_run)
-
-
 def root_rows(file: LakeFile, columns: list[str]) -> pa.Table:
     """Return `columns` of the root rows of a file. Raises DamagedRecording, UnsupportedFormat."""
     parquet = open_spans(file)
@@ -401,7 +369,7 @@ def root_rows(file: LakeFile, columns: list[str]) -> pa.Table:
             groups.append(group)
     with damage_named(file.path):
         table = parquet.read_row_groups(groups, columns=["root", *columns], use_threads=False)
-        return table.filter(table.column("root"))
+        return kernels.filtered(table, table.column("root"))
 
 
 def _trace_ids(file: LakeFile) -> pa.Table:

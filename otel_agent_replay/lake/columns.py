@@ -13,11 +13,14 @@ from itertools import pairwise, repeat
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.wire.text import text_from_wire
 
 _T = TypeVar("_T")
+
+_FEW = 150
+"""Of fewer rows, a kernel of Arrow's takes longer to be called than Python to do the same."""
 
 
 class Columns:
@@ -114,16 +117,38 @@ def values_of(array: Any) -> list[Any]:
     if pa.types.is_list(kind):
         texts = values_of(array.values)
         found: list[Any] = [tuple(texts[first:last]) for first, last in bounds(array)]
-        for place in places_where(array.is_null()):
+        for place in places_where(kernels.is_null(array)):
             found[place] = None
         return found
-    if pa.types.is_fixed_size_binary(kind):
-        array = array.cast(pa.binary())  # its own conversion takes thirty times as long
+    if pa.types.is_fixed_size_binary(kind):  # its own conversion takes thirty times as long
+        return (
+            _cut(array, kind.byte_width)
+            if len(array) < _FEW
+            else cast("list[Any]", kernels.as_type(array, pa.binary()).to_pylist())
+        )
     return cast("list[Any]", array.to_pylist())
 
 
+def _cut(array: Any, width: int) -> list[bytes | None]:
+    """Return the values of an array of few bytes of one width each."""
+    count = len(array)
+    data = array.buffers()[1].slice(array.offset * width, count * width).to_pybytes()
+    found: list[bytes | None] = [data[place : place + width] for place in range(0, count * width, width)]
+    if array.null_count:
+        for place in places_where(kernels.is_null(array)):
+            found[place] = None
+    return found
+
+
 def _coded(array: Any, decode: Callable[[str], _T]) -> list[_T | None]:
-    encoded = array.dictionary_encode()
+    if len(array) < _FEW:
+        made: dict[str | None, _T | None] = {None: None}
+        texts = array.to_pylist()
+        for text in texts:
+            if text not in made:
+                made[text] = decode(text)
+        return [made[text] for text in texts]
+    encoded = kernels.dictionary_encode(array)
     known = [decode(text) for text in encoded.dictionary.to_pylist()]
     places = encoded.indices.to_pylist()
     if array.null_count:
@@ -137,9 +162,11 @@ def bounds(array: Any) -> Iterable[tuple[int, int]]:
     found = pairwise(ends)
     if not array.null_count:
         return found
-    return [bound if there else (0, 0) for bound, there in zip(found, array.is_valid().to_pylist(), strict=True)]
+    return [bound if there else (0, 0) for bound, there in zip(found, kernels.is_valid(array).to_pylist(), strict=True)]
 
 
 def places_where(mask: Any) -> list[int]:
     """Return the places at which a boolean array is true."""
-    return cast("list[int]", pc.indices_nonzero(mask).to_pylist())
+    if len(mask) < _FEW:
+        return [place for place, is_true in enumerate(mask.to_pylist()) if is_true]
+    return cast("list[int]", kernels.indices_nonzero(mask).to_pylist())

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from otel_agent_replay import semconv
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.arrays import Lists, array_of
 from otel_agent_replay.lake.columns import Columns
 from otel_agent_replay.lake.node_columns import load_nodes, store_node_columns
@@ -93,19 +94,25 @@ def _store_nodes(rows: Sequence[SpanRow], nodes: Mapping[int, Node], lists: List
             column[place] = value
     number_at = dict(zip(nodes, range(len(nodes)), strict=True))
     places = pa.array([number_at.get(place) for place in range(len(rows))], pa.int32())
-    arrays.update({name: array.take(places) for name, array in nested.items()})
+    arrays.update({name: kernels.taken(array, places) for name, array in nested.items()})
 
 
-def load_spans(table: pa.Table) -> list[RecordedSpan]:
-    """Return the recorded span of each row, in order. Their payloads come with digests only."""
+def load_spans(table: pa.Table, columns: Columns | None = None) -> list[RecordedSpan]:
+    """Return the recorded span of each row, in order. Their payloads come with digests only.
+
+    `columns` are those of `table`, where some are made already.
+    """
     if not len(table):
         return []
-    spans = load_span_columns(Columns(table))
-    ours = table.column("kind").is_valid()
-    whose = ours.to_pylist()
-    if not any(whose):
+    columns = columns or Columns(table)
+    spans = load_span_columns(columns)
+    kinds = columns.array("kind")
+    if kinds is None:
         return list(map(RecordedSpan, spans))
-    with_node = table if all(whose) else table.filter(ours)
+    if not kinds.null_count:
+        return list(map(RecordedSpan, spans, load_nodes(columns, spans)))
+    ours = kernels.is_valid(kinds)
+    whose = ours.to_pylist()
     of_node = [span for span, is_ours in zip(spans, whose, strict=True) if is_ours]
-    nodes = iter(load_nodes(Columns(with_node), of_node))
+    nodes = iter(load_nodes(Columns(kernels.filtered(table, ours)), of_node))
     return [RecordedSpan(span, next(nodes) if is_ours else None) for span, is_ours in zip(spans, whose, strict=True)]
