@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.wire.text import text_to_wire
 
 
@@ -39,7 +39,7 @@ def _text_array(values: Sequence[str | None]) -> Any:
     except UnicodeEncodeError:  # lone surrogates
         pass
     else:
-        if not pc.any(pc.starts_with(array, pattern="\0")).as_py():
+        if not kernels.any_of(kernels.starts_with(array, "\0")):
             return array
     return pa.array([None if value is None else text_to_wire(value) for value in values], pa.string())
 
@@ -67,4 +67,7 @@ def struct_array(columns: dict[str, Any], kind: Any, mask: Any = None) -> Any:
             arrays.append(pa.nulls(count, field.type))
         else:
             arrays.append(column if isinstance(column, pa.Array) else array_of(column, field.type))
-    return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=mask)
+    if mask is None:
+        return pa.StructArray.from_arrays(arrays, fields=list(kind))
+    there = kernels.invert(mask).buffers()[1]  # given a mask, `from_arrays` does the same, by `pyarrow.compute`
+    return pa.StructArray.from_buffers(kind, count, [there], children=arrays)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.arrays import array_of, offsets_of, struct_array
 from otel_agent_replay.lake.columns import Columns, bounds, places_where, values_of
 from otel_agent_replay.lake.schema import VALUE
@@ -151,7 +152,7 @@ def load_values(array: Any) -> list[AttributeValue]:
             values = [None if value is None else load_nested(value) for value in values]
         if not told.null_count:
             return values
-        for place in places_where(told.is_valid()):
+        for place in places_where(kernels.is_valid(told)):
             loaded[place] = values[place]
     return loaded
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from otel_agent_replay.errors import MaintenanceError
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.layout import LOSSES, PAYLOADS, SPANS, LakeFile, Partition, file_at, file_name, files_in
 from otel_agent_replay.lake.live_files import DONE, write_state
 from otel_agent_replay.lake.maintenance import STAGING, maintenance_lock
@@ -114,7 +114,7 @@ class _Replacing:
         old = self._holding(LOSSES)
         if not old and not made:
             return
-        tables = [table.filter(pc.invert(self._is_ours(table))) for table in map(_losses_in, old)]
+        tables = [kernels.filtered(table, kernels.invert(self._is_ours(table))) for table in map(_losses_in, old)]
         whole = pa.concat_tables([*tables, *map(_losses_in, made)])
         staged = []
         if len(whole):
@@ -155,10 +155,10 @@ class _Replacing:
     def _is_in(self, file: LakeFile) -> bool:
         with damage_named(file.path):
             table = pq.read_table(file.path, columns=["run_id"], partitioning=None, use_threads=False)
-        return bool(pc.any(self._is_ours(table)).as_py())
+        return kernels.any_of(self._is_ours(table))
 
     def _is_ours(self, table: pa.Table) -> Any:
-        return pc.is_in(table.column("run_id").cast(pa.binary(16)), value_set=self._run_ids)
+        return kernels.is_in(kernels.as_type(table.column("run_id"), pa.binary(16)), self._run_ids)
 
 
 def _order(unit: Unit) -> tuple[bytes, int, bytes, str]:

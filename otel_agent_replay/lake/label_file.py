@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.attributes import store_value
 from otel_agent_replay.lake.layout import LABELS, Partition, all_files, file_name, files_in
 from otel_agent_replay.lake.parquet_file import ParquetOutput, damage_named
@@ -83,7 +83,9 @@ def runs_labelled(lake: Path, name: str) -> set[bytes]:
     latest: dict[bytes, tuple[int, bool]] = {}
     for file in all_files(Path(lake), LABELS):
         table = _read(file.path)
-        for row in table.filter(pc.equal(table.column("name"), pa.scalar(store_text(name)))).to_pylist():
+        for row in kernels.filtered(
+            table, kernels.equal(table.column("name"), pa.scalar(store_text(name)))
+        ).to_pylist():
             told = row["time_ns"] or 0, row["value"] is None or row["value"]["boolean"] is not False
             latest[row["run_id"]] = max(latest.get(row["run_id"], told), told)
     return {run_id for run_id, (_, stands) in latest.items() if stands}

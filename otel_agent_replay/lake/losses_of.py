@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.layout import LOSSES, LakeFile, Partition, files_in
 from otel_agent_replay.lake.loss_rows import load_loss
 from otel_agent_replay.lake.parquet_file import damage_named
@@ -38,7 +38,7 @@ def _rows_of(file: LakeFile, run_ids: list[bytes]) -> list[dict[str, Any]]:
             return []
         table = parquet.read_row_groups(groups, use_threads=False)
         column = table.column("run_id")
-        return table.filter(pc.is_in(column, pa.array(run_ids, column.type))).to_pylist()
+        return kernels.filtered(table, kernels.is_in(column, pa.array(run_ids, column.type))).to_pylist()
 
 
 def _may_tell(parquet: pq.ParquetFile, group: int, run_ids: list[bytes]) -> bool:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.attempt_rows import AttemptRows, attempts_in
 from otel_agent_replay.lake.catalog import Lake, open_spans
 from otel_agent_replay.lake.layout import PAYLOADS, SPANS, LakeFile, Partition, files_in
@@ -103,7 +103,7 @@ def _attempts_of(file: LakeFile, wanted: set[bytes]) -> dict[tuple[bytes, int], 
     with damage_named(file.path):
         table = parquet.read_row_groups(groups, use_threads=False)
         column = table.column("run_id")
-        table = table.filter(pc.is_in(column, pa.array(sorted(wanted), column.type)))
+        table = kernels.filtered(table, kernels.is_in(column, pa.array(sorted(wanted), column.type)))
     return attempts_in(table, file.path)
 
 

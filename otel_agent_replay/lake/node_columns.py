@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.arrays import Lists, list_array, struct_array
 from otel_agent_replay.lake.attributes import load_nested, store_nested
 from otel_agent_replay.lake.columns import Columns, Same, bounds, made, places_where
@@ -216,7 +217,7 @@ def _load_reads(array: Any) -> list[tuple[Read, ...]]:
         told = columns.array(name)
         if told is not None:
             found = columns.values(name)
-            for place in places_where(told.is_valid()):
+            for place in places_where(kernels.is_valid(told)):
                 values[place] = load_nested(found[place]) if name == "nested" else found[place]
     reads = list(
         map(

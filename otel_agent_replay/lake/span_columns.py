@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.arrays import Lists, array_of, list_array, struct_array
 from otel_agent_replay.lake.attributes import (
     load_mappings,
@@ -143,7 +144,7 @@ def load_attributes(columns: Columns) -> list[dict[str, AttributeValue]]:
         recalled: dict[str, list[AttributeValue]] = {}
         ends = array.offsets.to_pylist()
         row = 0
-        for place in places_where(array.items.is_null()):
+        for place in places_where(kernels.is_null(array.items)):
             while ends[row + 1] <= place:
                 row += 1
             key = keys[place]
@@ -262,7 +263,7 @@ def _taken(places: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
         name: column if isinstance(column, pa.Array) else array_of(column, SPANS.field(name).type)
         for name, column in stored.items()
     }
-    return {name: column.take(places) for name, column in columns.items() if column.null_count < len(column)}
+    return {name: kernels.taken(column, places) for name, column in columns.items() if column.null_count < len(column)}
 
 
 def _load_resources(columns: Columns) -> list[Resource]:

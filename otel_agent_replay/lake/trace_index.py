@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from otel_agent_replay.lake.layout import LakeFile, temporary_beside
 
@@ -154,6 +153,8 @@ class _Index:
 
     def with_files(self, names: Sequence[str], tables: Sequence[pa.Table], there: Iterable[str]) -> _Index:
         """Return the index with more files, without those that are not `there` any more. Raises _Damaged."""
+        import pyarrow.compute as pc  # takes 60 ms: see `kernels`
+
         rows = pa.Table.from_batches([self._rows(number) for number in range(len(self._blocks))], _SCHEMA)
         live = set(there)
         numbers = [number for number, name in enumerate(self._names) if name in live]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.catalog import root_rows
 from otel_agent_replay.lake.layout import SPANS, LakeFile, all_files
 
@@ -35,7 +35,7 @@ def imported_runs(
     for file in chain(without_time, all_files(lake, SPANS, first_ms=first, last_ms=last)):
         roots = _imported_in(file, file.path.stat().st_ino)
         if len(roots):
-            chosen = roots.filter(pc.is_in(roots.column("trace_id"), value_set=wanted))
+            chosen = kernels.filtered(roots, kernels.is_in(roots.column("trace_id"), wanted))
             ids: list[list[Any]] = [chosen.column(name).to_pylist() for name in ("trace_id", "run_id")]
             for trace_id, run_id in zip(*ids, strict=True):
                 found.setdefault(trace_id, run_id)
@@ -46,6 +46,6 @@ def imported_runs(
 def _imported_in(file: LakeFile, _inode: int) -> pa.Table:
     """Return trace and run ids of the imported runs in a file, which stays as it is as long as its inode does."""
     roots = root_rows(file, ["run_id", "trace_id", "run.mode"])
-    imported = pc.equal(pc.struct_field(roots.column("run"), "mode"), pa.scalar("import"))
-    chosen = roots.filter(imported).select(["run_id", "trace_id"])
-    return chosen.set_column(1, "trace_id", chosen.column("trace_id").cast(pa.binary()))
+    imported = kernels.equal(kernels.struct_field(roots.column("run"), "mode"), pa.scalar("import"))
+    chosen = kernels.filtered(roots, imported).select(["run_id", "trace_id"])
+    return chosen.set_column(1, "trace_id", kernels.as_type(chosen.column("trace_id"), pa.binary()))

@@ -65,3 +65,22 @@ def test_a_command_waits_for_none_of_what_it_does_not_use() -> None:
         done.stderr.strip()
         == str(["otel_agent_replay.cli", "otel_agent_replay.errors", "otel_agent_replay.report"]) + " set()"
     )
+
+
+def test_sealing_and_reading_a_small_lake_load_nothing_that_is_slow_to_import(tmp_path) -> None:
+    """Recording's end, the list of runs and a loaded run need neither DuckDB nor `pyarrow.compute` (60 ms)."""
+    code = (
+        "import sys, pathlib, otel_agent_replay as replay; lake = pathlib.Path(sys.argv[1])\n"
+        "replay.configure(lake=lake, seal='off')\n"
+        "@replay.tool(side_effect='read')\ndef look(x): return {'found': [x, 1.5, None]}\n"
+        "@replay.agent\ndef a(x): return look(x)\n"
+        "a('1')\n"
+        "replay.shutdown()\n"
+        "from otel_agent_replay.export.sealer import seal\n"
+        "from otel_agent_replay.lake.catalog import Lake\n"
+        "seal(lake); stored = Lake(lake); (one,) = stored.runs()\n"
+        "assert len(stored.load(one.run.run_id).nodes) == 2\n"
+        "print(sorted(set(sys.modules) & {'duckdb', 'pyarrow.compute', 'pyarrow.dataset', 'pandas'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
