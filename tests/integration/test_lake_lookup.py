@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import duckdb
 import pytest
@@ -17,12 +18,20 @@ from tests.support.lake_runs import STARTED_MS, RunMaker, full_run
 HOUR_MS = 3_600_000
 
 
-@pytest.fixture
-def days(tmp_path):
-    """A lake with a run in each of 30 hours, and those runs."""
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """A lake with a run in each of 30 hours, and those runs; nobody writes it."""
+    lake = tmp_path_factory.mktemp("days")
     runs = [full_run(number, started_ms=STARTED_MS + number * HOUR_MS) for number in range(30)]
-    write_runs(tmp_path, runs, segments=["one"])
-    return tmp_path, runs
+    write_runs(lake, runs, segments=["one"])
+    return lake, runs
+
+
+@pytest.fixture
+def days(template, tmp_path):
+    """A copy of it, and those runs."""
+    lake, runs = template
+    return shutil.copytree(lake, tmp_path, dirs_exist_ok=True), runs
 
 
 def break_files_but(lake, table, kept):

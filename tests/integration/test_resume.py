@@ -12,18 +12,28 @@ from otel_agent_replay.model import Kind, RunStatus
 from otel_agent_replay.replay.continued_report import ContinuedStatus
 from otel_agent_replay.replay.verdict import VerdictStatus
 from tests.support.resume_world import Theatre, steps
+from tests.support.shares import shared
 
 # --- a crash at any point of any step ---
 
 
-@pytest.mark.parametrize("point", ["before", "during", "after"])
-def test_killed_at_any_step_it_finishes_as_if_nothing_had_happened(stage, world, tmp_path, point):
+POINTS = ("before", "during", "after")
+
+
+@pytest.mark.parametrize(
+    ("point", "share"),
+    shared([*((point, slice(place, None, 3)) for place, point in enumerate(POINTS)),
+            *((point, slice(None)) for point in POINTS)],
+           *((point, slice(place, None, 3)) for place, point in enumerate(POINTS))),
+    ids=lambda given: given if isinstance(given, str) else f"{given.start}:{given.step}",
+)  # fmt: skip
+def test_killed_at_any_step_it_finishes_as_if_nothing_had_happened(stage, world, tmp_path, point, share):
     """Killed at any step, each effect happens once, no completed model call is asked again, and the run is whole."""
     whole = Theatre(stage, world, tmp_path / "whole")
     whole.record("desk", "o-0")
     wanted = steps(whole.run())
     models = {node.step for node in whole.run().nodes if node.kind is Kind.MODEL}
-    for step, *_ in wanted:
+    for step, *_ in wanted[share]:
         order = f"o-{step}"
         theatre = Theatre(stage, world, tmp_path / order)
         world.asked.clear()
@@ -55,4 +65,4 @@ def test_killed_at_any_step_it_finishes_as_if_nothing_had_happened(stage, world,
         again = load_run(theatre.lake, verdict.replay_run_id)
         assert compare(resumed, again).verdict is Verdict.IDENTICAL
     mails = world.done['/mails {"to":"ana","text":"refunded 4900"}']
-    assert mails == len(wanted) + 1
+    assert mails == len(wanted[share]) + 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sqlite3
@@ -15,6 +16,7 @@ from otel_agent_replay.model import Kind, RunStatus
 from otel_agent_replay.replay.continued_report import ContinuedStatus
 from otel_agent_replay.replay.verdict import VerdictStatus
 from tests.support.resume_world import KILLED, Theatre, until
+from tests.support.shares import shared
 
 
 def replayed(theatre, play, *arguments):
@@ -160,8 +162,15 @@ def test_a_run_that_failed_tries_its_last_call_again(stage, world, tmp_path, led
     replayed(theatre, "writes", "refund", "x")
 
 
-@pytest.mark.parametrize("sealed", [True, False])
-@pytest.mark.parametrize("point", ["during:3", "after:2", "before:5"])
+@pytest.mark.parametrize(
+    ("point", "sealed"),
+    shared(
+        itertools.product(["during:3", "after:2", "before:5"], [True, False]),
+        ("during:3", True),
+        ("after:2", False),
+        ("before:5", True),
+    ),
+)
 def test_a_lost_ledger_repeats_no_finished_effect(theatre, world, point, sealed):
     """The recording alone is enough: with the ledger gone, sealed or not, what was done is not done again."""
     theatre.record("pays_twice", "x", kill_at=point)
@@ -174,7 +183,7 @@ def test_a_lost_ledger_repeats_no_finished_effect(theatre, world, point, sealed)
     replayed(theatre, "pays_twice", "x")
 
 
-@pytest.mark.parametrize("sealed", [True, pytest.param(False, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("sealed", shared([True, False], True))
 def test_a_run_that_dies_again_and_again_is_finished_in_the_end(theatre, world, sealed):
     """Killed at one step after the other, attempt after attempt, the run is finished, each effect once."""
     points = ["during:1", "during:3", "during:4", "during:7", "after:7", "during:9", "after:10", "during:11"]
@@ -218,7 +227,10 @@ def test_an_approval_is_spent_with_the_call_also_when_the_provider_fails_afterwa
     replayed(theatre, "approved", "x", True)
 
 
-@pytest.mark.parametrize("point", ["before:3", "during:3", "before:4", "during:4", "after:4", "after:3"])
+@pytest.mark.parametrize(
+    "point",
+    shared(["before:3", "during:3", "before:4", "during:4", "after:4", "after:3"], "before:3", "during:4", "after:3"),
+)
 def test_an_approval_is_spent_once_by_two_attempts(theatre, world, point):
     """Killed around the approved call, the second attempt makes it under the first one's approval and key, once."""
     theatre.record("approved", "x", True, kill_at=point)
@@ -231,7 +243,7 @@ def test_an_approval_is_spent_once_by_two_attempts(theatre, world, point):
     assert statuses == ["spent"]
 
 
-@pytest.mark.parametrize("point", ["before:3", "during:4", "after:3", "after:5"])
+@pytest.mark.parametrize("point", shared(["before:3", "during:4", "after:3", "after:5"], "before:3", "after:3"))
 def test_an_approval_of_before_the_ledger_is_held_and_spent_in_it(stage, world, tmp_path, point):
     """Recorded without a ledger, then resumed with one: it takes the approval over, and knows who spent it."""
     theatre = Theatre(stage, world, tmp_path, ledger="")
@@ -287,7 +299,7 @@ def test_a_replay_spends_no_approval(theatre, world):
 # --- other shapes ---
 
 
-@pytest.mark.parametrize("ledger", ["file", ""])
+@pytest.mark.parametrize("ledger", shared(["file", ""], "file"))
 def test_a_result_of_5_megabytes_is_resumed_without_a_stall(stage, world, tmp_path, ledger):
     """Large results of a read and of a write are on record: resuming takes them from there, and soon."""
     theatre = Theatre(stage, world, tmp_path, ledger)
@@ -300,7 +312,7 @@ def test_a_result_of_5_megabytes_is_resumed_without_a_stall(stage, world, tmp_pa
     replayed(theatre, "bulky", "x")
 
 
-@pytest.mark.parametrize("point", ["during:1", "during:3", "after:2", "during:4"])
+@pytest.mark.parametrize("point", shared(["during:1", "during:3", "after:2", "during:4"], "during:3", "after:2"))
 def test_a_generator_is_resumed_by_its_command(theatre, world, point):
     """An agent that yields is resumed by its command, with each of its items and effects once."""
     theatre.record("yields", "x", kill_at=point)
@@ -310,8 +322,16 @@ def test_a_generator_is_resumed_by_its_command(theatre, world, point):
     replayed(theatre, "yields", "x")
 
 
-@pytest.mark.parametrize("way", ["command", "entry", "function"])
-@pytest.mark.parametrize("killed_in", ["first", "between", "second", "last"])
+@pytest.mark.parametrize(
+    ("killed_in", "way"),
+    shared(
+        itertools.product(["first", "between", "second", "last"], ["command", "entry", "function"]),
+        ("first", "function"),
+        ("between", "command"),
+        ("second", "entry"),
+        ("last", "command"),
+    ),
+)
 def test_an_agent_that_calls_agents_is_resumed_whole(theatre, world, killed_in, way):
     """Killed inside an inner run, or between two, everything is finished once, however the outer run is resumed."""
     prompt = {"first": "x-1 inner", "between": "between", "second": "x-2 inner", "last": "last"}[killed_in]

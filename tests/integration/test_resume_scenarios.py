@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import signal
 import sqlite3
@@ -15,6 +16,7 @@ from otel_agent_replay.payload.codec import encode
 from otel_agent_replay.replay.continued_report import ContinuedStatus
 from otel_agent_replay.replay.verdict import VerdictStatus
 from tests.support.resume_world import KILLED, Theatre, until
+from tests.support.shares import shared
 
 
 def replayed(theatre, play, *arguments):
@@ -46,8 +48,9 @@ def kill_with_one_in_flight(theatre, play, *arguments, tool, path):
 # --- parallel calls ---
 
 
-@pytest.mark.parametrize("name", ["a", "b"])
-@pytest.mark.parametrize("tool", ["seat", "book"])
+@pytest.mark.parametrize(
+    ("tool", "name"), shared(itertools.product(["seat", "book"], ["a", "b"]), ("seat", "a"), ("book", "b"))
+)
 def test_of_three_parallel_threads_only_the_one_in_flight_runs_again(theatre, world, tool, name):
     """Two of three parallel tools were done: on resume only the third is called, and a write with its first key."""
     path = f"/orders/{name}" if tool == "seat" else f"/seats/{name}"
@@ -76,9 +79,12 @@ def test_of_three_parallel_tasks_only_the_one_in_flight_runs_again(theatre, worl
     replayed(theatre, "three_tasks")
 
 
-@pytest.mark.parametrize("ledger", ["file", ""])
-@pytest.mark.parametrize("scoped", [True, False])
-@pytest.mark.parametrize("late", ["left", "right"])
+@pytest.mark.parametrize(
+    ("late", "scoped", "ledger"),
+    shared(
+        itertools.product(["left", "right"], [True, False], ["file", ""]), ("left", True, "file"), ("right", False, "")
+    ),
+)
 def test_equal_parallel_payments_on_purpose_stay_two_whoever_asks_first(stage, world, tmp_path, late, scoped, ledger):
     """Of two equal payments in two scopes one was made: on resume either may ask first, and both are paid."""
     theatre = Theatre(stage, world, tmp_path, ledger)
@@ -98,9 +104,18 @@ def test_equal_parallel_payments_on_purpose_stay_two_whoever_asks_first(stage, w
 # --- a write in flight, of each kind ---
 
 
-@pytest.mark.parametrize("ledger", ["file", ""])
 @pytest.mark.parametrize(
-    ("tool", "path", "calls"), [("own_key", "/own", 2), ("refund", "/refunds", 2), ("mail", "/mails", 1)]
+    ("tool", "path", "calls", "ledger"),
+    shared(
+        [
+            (*tool, ledger)
+            for tool in (("own_key", "/own", 2), ("refund", "/refunds", 2), ("mail", "/mails", 1))
+            for ledger in ("file", "")
+        ],
+        ("own_key", "/own", 2, ""),
+        ("refund", "/refunds", 2, "file"),
+        ("mail", "/mails", 1, ""),
+    ),
 )
 def test_a_write_in_flight_happens_once_by_its_key_or_its_query(stage, world, tmp_path, tool, path, calls, ledger):
     """Killed after the service did it: called again with the same key, or its status query says that it happened."""
@@ -146,8 +161,9 @@ def test_a_status_query_that_fails_leaves_the_effect_in_doubt(theatre, world):
     assert theatre.book().in_doubt() == []
 
 
-@pytest.mark.parametrize("ledger", ["file", ""])
-@pytest.mark.parametrize("happened", [True, False])
+@pytest.mark.parametrize(
+    ("happened", "ledger"), shared(itertools.product([True, False], ["file", ""]), (True, "file"), (False, ""))
+)
 def test_a_write_without_any_key_is_in_doubt_until_a_person_says(stage, world, tmp_path, happened, ledger):
     """A keyless write in flight stops the run, again and again, until a person decides; either word lets it finish."""
     theatre = Theatre(stage, world, tmp_path, ledger)
@@ -187,7 +203,10 @@ def test_a_bare_post_in_flight_is_in_doubt(theatre, world):
 # --- calls that failed, and equal ones ---
 
 
-@pytest.mark.parametrize("kill_at", ["during:2", "after:1", "during:4", "after:3", "during:6", "after:6"])
+@pytest.mark.parametrize(
+    "kill_at",
+    shared(["during:2", "after:1", "during:4", "after:3", "during:6", "after:6"], "during:2", "after:3", "during:6"),
+)
 def test_a_call_that_failed_is_tried_again_under_its_key(theatre, world, kill_at):
     """A tool that raised and is retried by the agent keeps its key, also when the agent dies in between."""
     world.fails["/refunds"] = 2
@@ -200,7 +219,7 @@ def test_a_call_that_failed_is_tried_again_under_its_key(theatre, world, kill_at
     replayed(theatre, "tries_again", "x")
 
 
-@pytest.mark.parametrize("ledger", ["file", ""])
+@pytest.mark.parametrize("ledger", shared(["file", ""], "file"))
 def test_an_error_on_record_has_its_response(stage, world, tmp_path, ledger):
     """A tool's HTTP error comes from the tape with status, body and headers, resumed and replayed."""
     theatre = Theatre(stage, world, tmp_path, ledger)
@@ -212,7 +231,9 @@ def test_an_error_on_record_has_its_response(stage, world, tmp_path, ledger):
     replayed(theatre, "looks_at_errors", "x")
 
 
-@pytest.mark.parametrize("kill_at", ["during:2", "after:1", "before:3", "during:4", "after:4"])
+@pytest.mark.parametrize(
+    "kill_at", shared(["during:2", "after:1", "before:3", "during:4", "after:4"], "during:2", "before:3", "after:4")
+)
 def test_two_equal_calls_on_purpose_are_two_effects(theatre, world, kill_at):
     """Two equal calls that both succeed have two keys, and stay two effects over a crash."""
     theatre.record("pays_twice", "x", kill_at=kill_at)
@@ -224,7 +245,9 @@ def test_two_equal_calls_on_purpose_are_two_effects(theatre, world, kill_at):
     replayed(theatre, "pays_twice", "x")
 
 
-@pytest.mark.parametrize("kill_at", ["during:2", "after:1", "before:3", "before:5", "after:5"])
+@pytest.mark.parametrize(
+    "kill_at", shared(["during:2", "after:1", "before:3", "before:5", "after:5"], "during:2", "after:1", "before:5")
+)
 def test_a_key_that_is_used_again_gives_no_other_call_its_old_result(theatre, world, kill_at):
     """A tool's own key, used with other arguments, is refused and told, before and after a crash, and in a replay."""
     theatre.record("parcels", "x", kill_at=kill_at)
@@ -260,7 +283,7 @@ def test_a_person_may_say_what_a_generator_would_have_yielded(theatre, world):
     replayed(theatre, "printer", "x")
 
 
-@pytest.mark.parametrize("kill_at", ["during:2", "after:1", "during:3"])
+@pytest.mark.parametrize("kill_at", shared(["during:2", "after:1", "during:3"], "during:2", "after:1"))
 def test_a_tool_in_a_worker_thread_keeps_its_run_and_its_key(theatre, world, kill_at):
     """A write that a task hands to a thread happens once, under one key, before and after the crash."""
     theatre.record("in_thread", "x", kill_at=kill_at)

@@ -413,7 +413,7 @@ def database(tmp_path_factory):
 
 
 @settings(
-    max_examples=40,
+    max_examples=settings.default.max_examples // 2,
     phases=(Phase.explicit, Phase.reuse, Phase.generate),  # to shrink takes minutes: each move waits for a disk
     deadline=None,
     suppress_health_check=list(HealthCheck),

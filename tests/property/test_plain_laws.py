@@ -166,7 +166,7 @@ def some_requests(draw: st.DrawFn) -> list[bytes]:
     return requests_of(draw(st.permutations(members)), draw(st.integers(1, 9)))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=settings.default.max_examples // 2)
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None, max_examples=settings.default.max_examples // 4)
 @given(some_requests())
 def test_both_ways_leave_the_same_rows(requests):
     """Rows of spans, facts of runs, manifests and losses are the same, in order too."""
