@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from otel_agent_replay.compare.questions import Asked, Question, Reply
 from otel_agent_replay.compare.substance import RunSubstance
-from otel_agent_replay.model import Kind, RecordedRun, Word
+from otel_agent_replay.model import RecordedRun, Word
 
 _SAID = 500  # characters of what a judge says
 
@@ -82,7 +82,7 @@ def judge_answers(a: RecordedRun, b: RecordedRun, judge: NamedJudge) -> Judged:
 
 def _final_text(recorded: RecordedRun) -> str | None:
     """Return what a run answered as text (JSON for what is none), None where that is not known."""
-    root = next((one for one in recorded.spans if one.node is not None and one.node.kind is Kind.RUN), None)
+    root = recorded.root
     found = None if root is None else RunSubstance(recorded).result(root)
     if found is None or not found.known or found.tree is None:
         return None

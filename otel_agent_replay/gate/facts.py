@@ -135,8 +135,8 @@ class RunFacts:
         """Return the facts of a run."""
         reader = _Reader(recorded)
         calls = sorted(reader.calls(recorded.spans), key=lambda made: (made.sequence, made.kind == ASKS, made.path))
-        root = next((item for item in recorded.spans if item.node is not None and item.node.kind is Kind.RUN), None)
-        failure = None if root is None or root.node is None or root.node.outcome is None else root.node.outcome.failure
+        root, outcome = recorded.root, recorded.outcome
+        failure = None if outcome is None else outcome.failure
         return cls(
             recorded.run,
             calls,

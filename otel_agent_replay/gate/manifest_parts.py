@@ -56,9 +56,8 @@ def _versions(recorded: RecordedRun) -> Iterator[Part]:
     yield _said("prompt_version", run.agent, versions.prompt)
     yield _said("tool_schema_version", run.agent, versions.tool_schema)
     yield _said("model_route", run.agent, versions.model_route)
-    root = next((node for node in recorded.nodes if node.kind is Kind.RUN), None)
-    if root is not None and root.call is not None:
-        yield _payload("test_input", run.agent, root.call.request)
+    if recorded.input is not None:
+        yield _payload("test_input", run.agent, recorded.input)
 
 
 def _models(recorded: RecordedRun) -> Iterator[Part]:

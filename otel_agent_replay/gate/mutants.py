@@ -122,7 +122,7 @@ class _Whole:
             yield Mutant(Mutation.SWAPPED, what, before.step, self._with(spans))
 
     def answers(self) -> Iterator[Mutant]:
-        root = next((item for item in self._recorded.spans if item.node and item.node.kind is Kind.RUN), None)
+        root = self._recorded.root
         outcome = None if root is None or root.node is None else root.node.outcome
         if root is None or root.node is None or outcome is None or outcome.result is None:
             return

@@ -143,6 +143,23 @@ class RecordedRun:
         """The replay sides, in order."""
         return [recorded.node for recorded in self.spans if recorded.node is not None]
 
+    @property
+    def root(self) -> RecordedSpan | None:
+        """The span of the run itself; None where its begin is not on record."""
+        return next((one for one in self.spans if one.node is not None and one.node.kind is Kind.RUN), None)
+
+    @property
+    def input(self) -> Payload | None:
+        """The arguments that the agent was called with, by name; None where they are not on record."""
+        root = self.root
+        return None if root is None or root.node is None or root.node.call is None else root.node.call.request
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """How the run ended; None where that is not on record."""
+        root = self.root
+        return None if root is None or root.node is None else root.node.outcome
+
     def bytes_of(self, payload: Payload) -> bytes | None:
         """Return the bytes of a payload of a node, its own or those behind its digest; None where there are none."""
         return self.payload(payload.digest) if payload.data is None else payload.data

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 
 from otel_agent_replay.errors import CannotJudge
-from otel_agent_replay.model import Kind, Payload, RecordedRun, RunStatus, Versions
+from otel_agent_replay.model import Payload, RecordedRun, RunStatus, Versions
 from otel_agent_replay.payload.difference import differences
 
 _MOST_SHOWN = 5  # differences of the input that are told
@@ -37,20 +37,15 @@ def fingerprint_differences(recorded: Versions, now: Mapping[str, str]) -> list[
     ]
 
 
-def _input_of(recorded: RecordedRun) -> Payload | None:
-    root = next((node for node in recorded.nodes if node.kind is Kind.RUN), None)
-    return None if root is None or root.call is None else root.call.request
-
-
 def has_input(recorded: RecordedRun, given: Payload | None) -> bool:
     """Whether a run began with this input, as far as that is known."""
-    known = _input_of(recorded)
+    known = recorded.input
     return known is None or given is None or known.digest == given.digest
 
 
 def input_differences(recorded: RecordedRun, given: Payload | None) -> list[str]:
     """Return where an input differs from the recorded one, one line each."""
-    known = _input_of(recorded)
+    known = recorded.input
     if known is None or given is None or known.digest == given.digest:
         return []
     before = recorded.bytes_of(known)

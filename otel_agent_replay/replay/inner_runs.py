@@ -108,8 +108,7 @@ class RunsOnRecord:
 
 def input_digest(recorded: RecordedRun) -> bytes | None:
     """Return the digest of a run's input, None where it is not on record."""
-    root = next((node for node in recorded.nodes if node.kind is Kind.RUN), None)
-    return None if root is None or root.call is None else root.call.request.digest
+    return None if recorded.input is None else recorded.input.digest
 
 
 def is_inside(recorded: RecordedRun, target: RecordedRun) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from otel_agent_replay.compare import compare
-from otel_agent_replay.model import Kind, Node, OutcomeStatus, Payload, RecordedRun
+from otel_agent_replay.model import Node, OutcomeStatus, Payload, RecordedRun
 from otel_agent_replay.replay.verdict import losses_told
 from otel_agent_replay.report.amounts import counted
 from otel_agent_replay.report.brief import Quote, Section, number_word, quoted
@@ -26,7 +26,7 @@ def _sections(recorded: RecordedRun, origin: RecordedRun | None) -> Iterator[Sec
     word = run.run_id.hex()
     nodes = [node for node in recorded.nodes if node.step is not None]
     failed = [node for node in nodes if _is_failed(node)]
-    root = next((node for node in recorded.nodes if node.kind is Kind.RUN), None)
+    root = None if recorded.root is None else recorded.root.node
     yield Section(
         "The run",
         [f"Run {word} has {counted(len(nodes), 'step')}, of which {len(failed)} failed or never ended."],

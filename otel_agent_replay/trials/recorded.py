@@ -19,7 +19,7 @@ from otel_agent_replay.gate.decision import whole_run
 from otel_agent_replay.gate.verdict import Means, Reason, Trial
 from otel_agent_replay.lake.catalog import Lake, StoredRun
 from otel_agent_replay.lake.views import connect
-from otel_agent_replay.model import Kind, RecordedRun, RunStatus
+from otel_agent_replay.model import RecordedRun, RunStatus
 from otel_agent_replay.replay.cohort import runs_where
 from otel_agent_replay.trials.subject import Subject
 
@@ -72,5 +72,4 @@ def _trial(subject: Subject, recorded: RecordedRun, came: StoredRun, lake: Path)
 
 
 def _input_digest(recorded: RecordedRun) -> str:
-    root = next((node for node in recorded.nodes if node.kind is Kind.RUN), None)
-    return "" if root is None or root.call is None else root.call.request.digest.hex()
+    return "" if recorded.input is None else recorded.input.digest.hex()

@@ -59,8 +59,7 @@ class _Cut:
 
     def input(self) -> dict[str, Any]:
         """Return the run's arguments by name, {} where they are no plain values."""
-        root = next((node for node in self._recorded.nodes if node.kind is Kind.RUN), None)
-        request = None if root is None or root.call is None else root.call.request
+        request = self._recorded.input
         given = None if request is None else _plain(self._data(request))
         return given if isinstance(given, dict) and "*args" not in given else {}
 

@@ -211,8 +211,7 @@ def _shown(recorded: RecordedRun, node: Node | None) -> str:
 
 
 def _output(recorded: RecordedRun) -> bytes | None:
-    root = next((node for node in recorded.nodes if node.kind is Kind.RUN), None)
-    outcome = None if root is None else root.outcome
+    outcome = recorded.outcome
     return None if outcome is None or outcome.result is None else outcome.result.digest
 
 
