@@ -142,14 +142,15 @@ class Lake:
         DamagedRecording when there is none and it may lie in a file that cannot be read.
         """
         lowest, highest = id_range(text)
-        whole = Lake(self.root, PassedOver() if self.passed_over is None else self.passed_over)
+        passed_over = PassedOver() if self.passed_over is None else self.passed_over
+        whole = Lake(self.root, passed_over)
         found = whole.between("run_id", lowest, highest) or whole.between("trace_id", lowest, highest)
         if len(found) == 1:
             return found.pop()
-        if not found and whole.passed_over is not None and whole.passed_over.files:
-            first, *more = whole.passed_over.files.values()
-            others = f", nor can {len(more)} others" if more else ""
-            raise DamagedRecording(f"no run {text!r} in what can be read of this lake. {first}{others}")
+        if not found and passed_over.files:
+            first, *more = passed_over.files.values()
+            beside = f" ({len(more)} more of its files cannot)" if more else ""
+            raise DamagedRecording(f"no run {text!r} in what can be read of this lake{beside}. {first}")
         raise RunNotFound(text, sorted(run_id.hex() for run_id in found))
 
     def between(
