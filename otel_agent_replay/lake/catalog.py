@@ -148,9 +148,9 @@ class Lake:
         if len(found) == 1:
             return found.pop()
         if not found and passed_over.files:
-            first, *more = passed_over.files.values()
-            beside = f" ({len(more)} more of its files cannot)" if more else ""
-            raise DamagedRecording(f"no run {text!r} in what can be read of this lake{beside}. {first}")
+            reasons = [*passed_over.files.values()]
+            count = f" ({len(reasons)} of its files cannot)" if len(reasons) > 1 else ""
+            raise DamagedRecording(f"no run {text!r} in what can be read of this lake{count}. {reasons[0]}")
         raise RunNotFound(text, sorted(run_id.hex() for run_id in found))
 
     def between(
