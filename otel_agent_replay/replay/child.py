@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -14,14 +14,13 @@ from otel_agent_replay.boundary.runs import RunRequest
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import CannotJudge
 from otel_agent_replay.lake.whole_run import in_order_of_begin
-from otel_agent_replay.model import Payload, RecordedRun
+from otel_agent_replay.model import CLIENT_STRAND, Kind, Payload, RecordedRun
 from otel_agent_replay.replay.inner_runs import is_inside
 from otel_agent_replay.replay.limits import Limits, LimitWatch
 from otel_agent_replay.replay.runs import Closer, Opener, ReplayRuns
 from otel_agent_replay.replay.shuffled import shuffle_scheduling
 from otel_agent_replay.replay.silent_exporters import silence
 from otel_agent_replay.replay.stopped import say_shortly
-from otel_agent_replay.replay.tape import Tape
 from otel_agent_replay.replay.verdict import ReplayVerdict, losses_told
 from otel_agent_replay.replay.walls import Walls, WallSettings
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 
 ENTRY_MODULE = "otel_agent_replay.replay.entry"
 _MOST_SIBLINGS = 500
+_VARIABLE = "os.environ["
 
 
 class ReplaySettings(WallSettings, Protocol):
@@ -145,11 +145,19 @@ def restore_client_environment(target: RecordedRun, *, keeps: bool = False) -> N
 
     With `keeps` what is set already stays: a run that asks live models goes by today's gateway and key.
     """
-    for name, value in Tape(target).client_environment().items():
+    for name, value in _client_environment(target):
         if value is None or (keeps and os.environ.get(name, PLACEHOLDER) != PLACEHOLDER):
             os.environ.setdefault(name, PLACEHOLDER)
         else:
             os.environ[name] = value
+
+
+def _client_environment(recorded: RecordedRun) -> Iterator[tuple[str, str | None]]:
+    """Yield the model clients' variables as they were when a run began; None for a masked one."""
+    root = recorded.root
+    for read in () if root is None or root.node is None else root.node.reads:
+        if read.strand == CLIENT_STRAND and read.kind is Kind.ENV and read.name.startswith(_VARIABLE):
+            yield read.name[len(_VARIABLE) : -1], None if read.masked else str(read.value)
 
 
 def variable(name: str) -> str:

@@ -20,9 +20,9 @@ from otel_agent_replay.errors import AgentReplayError, CannotJudge, Configuratio
 from otel_agent_replay.model import RecordedRun
 from otel_agent_replay.payload.codec import decode
 from otel_agent_replay.replay.continued_runs import ContinuedRuns
+from otel_agent_replay.replay.proved import proved
 from otel_agent_replay.replay.rerun.runs import RerunRuns
 from otel_agent_replay.replay.runs import ReplayRuns
-from otel_agent_replay.replay.tape import Tape
 
 
 def load_entry(entry: str) -> Callable[..., Any]:
@@ -57,11 +57,10 @@ def recorded_arguments(recorded: RecordedRun, function: Callable[..., Any]) -> t
 
     Raises CannotJudge when the input was not kept or cannot be called with.
     """
-    tape = Tape(recorded)
-    call = None if tape.root is None else tape.root.call
-    if call is None:
+    given = recorded.input
+    if given is None:
         raise CannotJudge("the input of this run was not recorded: replay it by its command")
-    named = decode(tape.loaded(call.request, None, "input").data or b"{}")
+    named = decode(proved(given, recorded.payload, "input of the run").data or b"{}")
     if not isinstance(named, dict):
         raise CannotJudge("the input of this run is not a set of named arguments: replay it by its command")
     extra = named.pop("*args", None)
@@ -78,12 +77,11 @@ def recorded_arguments(recorded: RecordedRun, function: Callable[..., Any]) -> t
 
 def items_taken(recorded: RecordedRun) -> int | None:
     """Return after how many items the consumer of a recorded generator left it; None where none is known to have."""
-    tape = Tape(recorded)
-    outcome = None if tape.root is None else tape.root.outcome
+    outcome = recorded.outcome
     if outcome is None or outcome.result is None:
         return None
     try:
-        output = decode(tape.loaded(outcome.result, None, "output").data or b"null")
+        output = decode(proved(outcome.result, recorded.payload, "output of the run").data or b"null")
     except RecordingError:
         return None
     left = isinstance(output, dict) and output.keys() == {"yielded", "closed"}
