@@ -104,15 +104,15 @@ class Repository:
         return (self.folder / "refunds.txt").read_text()
 
 
-@pytest.fixture
-def repository(tmp_path):
-    folder = tmp_path / "shop"
+@pytest.fixture(scope="module")
+def history(tmp_path_factory):
+    """Six commits: the recorded one, one that cannot be imported, two good ones, the culprit, one more.
+
+    The repository, the id of the recorded run and the commits by name; tests check out what they need.
+    """
+    folder = tmp_path_factory.mktemp("bisect") / "shop"
     folder.mkdir()
-    return Repository(folder)
-
-
-def history(repository):
-    """Make six commits: the recorded one, one that cannot be imported, two good ones, the culprit, one more."""
+    repository = Repository(folder)
     repository.write("helpdesk/__init__.py", "")
     repository.write("helpdesk/agent.py", AGENT)
     repository.write("helpdesk/prompts.py", PROMPTS)
@@ -128,7 +128,7 @@ def history(repository):
     commits["culprit"] = repository.commit("Change the tone")
     repository.write("NOTES.md", "Ask Robin about refunds.\n")
     commits["last"] = repository.commit("Take other notes")
-    return run, commits
+    return repository, run, commits
 
 
 def bisect_command(run):
@@ -141,22 +141,23 @@ def bisect_command(run):
 
 
 @pytest.mark.slow
-def test_bisect_names_the_commit_that_changed_the_prompt(repository):
+def test_bisect_names_the_commit_that_changed_the_prompt(history):
     """Of six commits, one of them not to be judged, git names the one that changed the prompt; no refund is made."""
-    run, commits = history(repository)
-    repository.git("bisect", "start", "HEAD", commits["first"])
+    repository, run, commits = history
+    repository.git("bisect", "start", commits["last"], commits["first"])
     done = repository.call(*bisect_command(run))
+    log = repository.git("bisect", "log")
+    repository.git("bisect", "reset")
     assert done.returncode == 0, done.stdout + done.stderr
     assert f"{commits['culprit']} is the first bad commit" in done.stdout
-    log = repository.git("bisect", "log")
     assert f"skip: [{commits['broken']}]" in log
     assert repository.refunds() == "17"
 
 
 @pytest.mark.slow
-def test_each_commit_gets_its_exit_code(repository):
+def test_each_commit_gets_its_exit_code(history):
     """Unchanged behaviour is 0, a changed prompt 1 with its place, code that cannot be imported 125."""
-    run, commits = history(repository)
+    repository, run, commits = history
     expected = {"first": 0, "broken": 125, "culprit": 1}
     command = bisect_command(run)[3:]
     done = {}

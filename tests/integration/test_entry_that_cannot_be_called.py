@@ -7,6 +7,9 @@ import subprocess
 import sys
 
 import pytest
+from click.testing import CliRunner
+
+from otel_agent_replay.cli.main import main
 
 AGENT = """
 import otel_agent_replay as replay
@@ -26,23 +29,22 @@ if __name__ == "__main__":
 BROKEN = 'raise RuntimeError("no settings file")\n'
 
 
-def cli(folder, *arguments):
-    command = [sys.executable, "-m", "otel_agent_replay", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
+    """A folder with the agent, a module that cannot be imported, and a lake with a run."""
     folder = tmp_path_factory.mktemp("entry")
     (folder / "desk.py").write_text(AGENT)
     (folder / "broken.py").write_text(BROKEN)
-    assert cli(folder, "record", "--", sys.executable, "desk.py").returncode == 0
+    command = [sys.executable, "-m", "otel_agent_replay", "record", "--", sys.executable, "desk.py"]
+    assert subprocess.run(command, cwd=folder, capture_output=True, timeout=120, check=False).returncode == 0
     return folder
 
 
 @pytest.fixture(scope="module")
 def run(folder):
-    return json.loads(cli(folder, "runs", "--json").stdout)["runs"][0]["run"]
+    """The id of that run."""
+    told = CliRunner().invoke(main, ["runs", "--json", "--lake", str(folder / ".agent-replay")])
+    return json.loads(told.stdout)["runs"][0]["run"]
 
 
 @pytest.mark.parametrize(
@@ -55,11 +57,12 @@ def run(folder):
         (("rerun", "--candidate", "model=new"), "missing.mod:func", "there is no module 'missing'"),
     ],
 )
-def test_the_reason_is_in_the_document(folder, run, command, entry, reason):
+def test_the_reason_is_in_the_document(folder, run, command, entry, reason, monkeypatch, capfd):
     """A script that reads `--json` is told what a person reads on standard error."""
-    done = cli(folder, *command, run, "--json", "--entry", entry)
+    monkeypatch.chdir(folder)
+    done = CliRunner().invoke(main, [*command, run, "--json", "--entry", entry])  # it starts the child in any case
     document = json.loads(done.stdout)
     told = document if command[0] != "rerun" else document["results"][-1]["report"]
     assert reason in told["reason"]
-    assert reason in done.stderr
-    assert done.returncode == 125
+    assert reason in done.stderr + capfd.readouterr().err
+    assert done.exit_code == 125

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from otel_agent_replay.export.sealer import seal
 from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.lake.many_runs import ManyRuns
 from otel_agent_replay.model import OutcomeStatus, RunStatus
 
 ROOT = Path(__file__).parents[2]
@@ -44,8 +45,9 @@ def test_a_hundred_kills_lose_nothing_acknowledged(tmp_path: Path) -> None:
     statuses = {summary.run.status for summary in stored.values()}
     assert statuses == {RunStatus.OK, RunStatus.PENDING}
     ends = 0
+    loaded = ManyRuns(lake).load([bytes.fromhex(run) for run in told])
     for run, facts in told.items():
-        recorded = catalog.load(bytes.fromhex(run))
+        recorded = loaded[bytes.fromhex(run)]
         nodes = {span.span.span_id.hex(): span.node for span in recorded.spans}
         for what, *rest in facts:
             if what == "begin":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import operator
 import os
@@ -20,6 +21,7 @@ from otel_agent_replay.model import Kind
 from otel_agent_replay.testing import ScriptedProvider
 from otel_agent_replay.testing.replies import openai_chat
 from tests.support.agents import Script, assert_same, nodes_of
+from tests.support.shares import shared
 
 pytest.importorskip("openai")
 pytest.importorskip("langgraph")
@@ -177,17 +179,18 @@ def talks(tmp_path_factory):
     return script, [script.load(run) for run in script.runs()], printed
 
 
-@pytest.mark.parametrize("number", [0, *(pytest.param(number, marks=pytest.mark.soak) for number in (1, 2, 3))])
-def test_a_graph_of_models_and_tools_replays_exactly(talks, number):
-    """Sync, async, a turn of an older thread, parallel nodes: twice in a row, without provider, tool or database."""
+@pytest.mark.parametrize(
+    ("number", "threads"), shared(itertools.product(range(4), ["lasting", ":memory:"]), (0, ":memory:"))
+)
+def test_a_graph_of_models_and_tools_replays_exactly(talks, number, threads):
+    """Sync, async, a turn of an older thread, parallel nodes: without provider, tool or database, the same in each."""
     script, runs, _ = talks
     recorded = runs[number]
     looked_up = (script.folder / "looked-up").read_text()
-    threads = (script.folder / "threads.sqlite").read_bytes()
-    for environment in ({}, {"THREADS": ":memory:"}):
-        assert_same(script.replay(recorded, environment=environment))
+    kept = (script.folder / "threads.sqlite").read_bytes()
+    assert_same(script.replay(recorded, environment={"THREADS": threads} if threads == ":memory:" else {}))
     assert (script.folder / "looked-up").read_text() == looked_up
-    assert (script.folder / "threads.sqlite").read_bytes() == threads
+    assert (script.folder / "threads.sqlite").read_bytes() == kept
 
 
 def test_the_recorded_states_are_langgraphs(talks):
