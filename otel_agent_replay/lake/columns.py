@@ -31,24 +31,32 @@ class Columns:
 
     def __init__(self, of: pa.Table | pa.StructArray) -> None:
         self._of = of
-        # By its place: Arrow lists all names anew each time that it is asked for one.
-        self._places = {} if isinstance(of, pa.StructArray) else {name: at for at, name in enumerate(of.column_names)}
+        self._places: dict[str, int] = {}
+        self._whole: list[Any] | None = None
+        if not isinstance(of, pa.StructArray):
+            # By its place: Arrow lists all names anew each time that it is asked for one.
+            self._places = {name: at for at, name in enumerate(of.column_names)}
+            batches = of.to_batches()
+            if len(batches) == 1:  # as nearly always: all columns lie in one piece
+                self._whole = batches[0].columns
         self._made: dict[str, list[Any]] = {}
+        self._count = len(of)
 
     def __len__(self) -> int:
-        return len(self._of)
+        return self._count
 
     def array(self, name: str) -> Any:
         """Return the Arrow array of a column in one piece; None when there is nothing but nulls in it."""
+        array: Any
         if isinstance(self._of, pa.StructArray):
-            array: Any = self._of.field(name)
-        elif name in self._places:
-            column = self._of.column(self._places[name])
-            if column.null_count == len(column):
-                return None
-            array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        else:
+            array = self._of.field(name)
+        elif name not in self._places:
             return None
+        elif self._whole is not None:
+            array = self._whole[self._places[name]]
+        else:
+            column = self._of.column(self._places[name])
+            array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         return None if array.null_count == len(array) else array
 
     def values(self, name: str) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -60,6 +61,9 @@ _PLAIN = frozenset(
 )
 _PREFIX_DELTA = frozenset({"path"})
 
+_READ_AT_ONCE = 1 << 20
+"""Bytes of a file up to which it is read whole when it is opened."""
+
 _SMALL, _SHORT = 256, 512
 """Bytes of a leaf in a file of one row group: below `_SMALL` zstd makes it larger, below `_SHORT` a dictionary does.
 
@@ -94,9 +98,12 @@ def opened(path: Path) -> pq.ParquetReader:
 
     Not as a ParquetFile: that lists the names of all columns first, which takes as long as reading a small run.
     """
-    with damage_named(path):
+    with damage_named(path), path.open("rb") as file:
         reader = pq.ParquetReader()
-        reader.open(str(path), page_checksum_verification=True)
+        if os.fstat(file.fileno()).st_size <= _READ_AT_ONCE:  # not by Arrow's threads, which are waited for
+            reader.open(pa.BufferReader(file.read()), pre_buffer=False, page_checksum_verification=True)
+        else:
+            reader.open(str(path), page_checksum_verification=True)
     return reader
 
 

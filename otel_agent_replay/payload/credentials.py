@@ -152,9 +152,10 @@ def runs_of(data: bytes) -> list[tuple[int, int]]:
 
 def _add_tokens(data: bytes, runs: list[tuple[int, int]], found: list[tuple[int, int]]) -> None:
     """Find tokens by their own shape or their scheme (`Bearer ...`)."""
+    begins = _HEAD.search
     for start, end in runs:
-        first = max(0, start - _HEAD_OUTSIDE)
-        if _HEAD.search(data, first, end) if end - start < _LONG_RUN else _long_has_head(data, first, start, end):
+        first = start - _HEAD_OUTSIDE if start > _HEAD_OUTSIDE else 0
+        if begins(data, first, end) if end - start < _LONG_RUN else _long_has_head(data, first, start, end):
             for head in _HEAD.finditer(data, first, end):
                 token = _TOKEN.match(data, head.start())
                 if token is not None:
@@ -297,6 +298,8 @@ def find(data: bytes, runs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     if runs:
         _add_tokens(data, runs, found)
+    if names_nothing(data):
+        return found
     _add_named(data, found)
     if b"@" in data and b"://" in data:
         found += _passwords_in_urls(data)

@@ -33,7 +33,7 @@ from otel_agent_replay.model import (
     make_outcome,
 )
 from otel_agent_replay.payload import codec
-from otel_agent_replay.wire.text import text_from_wire, text_to_wire
+from otel_agent_replay.wire.text import ESCAPED, text_from_wire, text_to_wire
 from otel_agent_replay.wire.v1 import exchange_pb2, journal_pb2
 
 _INT64 = 1 << 63
@@ -126,7 +126,11 @@ def _headers_to_wire(headers: Iterable[tuple[str, str]]) -> list[exchange_pb2.He
 
 def _headers_from_wire(headers: Sequence[exchange_pb2.Header]) -> tuple[tuple[str, str], ...]:
     # Of a repeated field a slice is taken: protobuf's own iteration ends by raising, and costs three times as much.
-    return tuple([(text_from_wire(header.name), text_from_wire(header.value)) for header in headers[:]])
+    # Hardly one is escaped, and asking costs less than a call.
+    pairs = [(header.name, header.value) for header in headers[:]]
+    if any([name[:1] == ESCAPED or value[:1] == ESCAPED for name, value in pairs]):  # noqa: C419 - a generator costs more
+        pairs = [(text_from_wire(name), text_from_wire(value)) for name, value in pairs]
+    return tuple(pairs)
 
 
 def request_head_to_wire(head: HttpRequestHead) -> exchange_pb2.HttpRequestHead:

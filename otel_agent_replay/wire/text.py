@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-_ESCAPED = "\0"
+ESCAPED = "\0"
+"""How a text begins that is escaped."""
 _ESCAPE = re.compile(r"\\(\\|u[0-9a-f]{4})")
 
 
@@ -15,11 +16,11 @@ def text_to_wire(text: str) -> str:
             text.encode()
         except UnicodeEncodeError:
             return _escaped(text)
-    return _escaped(text) if text[:1] == _ESCAPED else text
+    return _escaped(text) if text[:1] == ESCAPED else text
 
 
 def _escaped(text: str) -> str:
-    return _ESCAPED + text.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode()
+    return ESCAPED + text.replace("\\", "\\\\").encode("utf-8", "backslashreplace").decode()
 
 
 def whole_text(text: str) -> str:
@@ -31,7 +32,7 @@ def whole_text(text: str) -> str:
 
 def text_from_wire(stored: str) -> str:
     """Return the text that `text_to_wire` was given."""
-    if stored[:1] != _ESCAPED:
+    if stored[:1] != ESCAPED:
         return stored
     # backslashreplace writes a lone surrogate, and nothing else, as \udXXX; backslashes were doubled before it.
     return _ESCAPE.sub(lambda match: "\\" if match[1] == "\\" else chr(int(match[1][1:], 16)), stored[1:])
