@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from otel_agent_replay import semconv
 from otel_agent_replay.replay.ask.answer import price_of
 from otel_agent_replay.replay.ask.candidate import Candidate, Question
@@ -14,17 +12,6 @@ _OTHER_TOKENIZER = 1.3  # another model may cut the same text into so many times
 _LONGER_ANSWER = 4
 _LIMIT = semconv.REQUEST_MAX_TOKENS
 _SHORT_ANSWER = 1024  # tokens; what an answer may have where nothing bounds it and the recorded one was short
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Tokens given and made, about and at most, and the price of the latter (None: not known)."""
-
-    input_tokens: int
-    output_tokens: int
-    most_input_tokens: int
-    most_output_tokens: int
-    most_usd: float | None
 
 
 def tokens_given(input_tokens: int | None, body_bytes: int) -> int:
@@ -44,12 +31,11 @@ def most_tokens(given: int, made: int, output_limit: int | None, questions: int 
     return int(given * _OTHER_TOKENIZER) + questions, most_made
 
 
-def estimate(step: RecordedStep, question: Question, candidate: Candidate) -> Estimate:
-    """Return what a question will use."""
+def most_usd(step: RecordedStep, question: Question, candidate: Candidate) -> float | None:
+    """Return what a question will cost at most, None where no price is known."""
     longer = max(0, len(question.body) - len(step.body))
     given = tokens_given(step.input_tokens, len(step.body)) + longer // _BYTES_A_TOKEN
     made = step.output_tokens or 0
     limit = question.protocol.request_facts(question.body, question.url).get(_LIMIT)
     most_given, most_made = most_tokens(given, made, limit if isinstance(limit, int) else None)
-    most = price_of(question.provider, question.model, most_given, most_made, candidate.price)
-    return Estimate(given, made, most_given, most_made, most)
+    return price_of(question.provider, question.model, most_given, most_made, candidate.price)

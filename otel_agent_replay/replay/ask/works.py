@@ -13,7 +13,7 @@ from otel_agent_replay import semconv
 from otel_agent_replay.errors import CannotJudge, ConfigurationError, RecordingError
 from otel_agent_replay.model import Kind, RecordedRun, SideEffect
 from otel_agent_replay.replay.ask.candidate import Candidate, Question
-from otel_agent_replay.replay.ask.estimate import estimate
+from otel_agent_replay.replay.ask.estimate import most_usd
 from otel_agent_replay.replay.ask.keys import NoKey
 from otel_agent_replay.replay.ask.pace import Limits
 from otel_agent_replay.replay.ask.request import RecordedStep, model_steps
@@ -85,9 +85,9 @@ class _Works:
             keys = [CallKey(step.run_id, step.step, lane, repeat) for repeat in repeats]
             question = self._question(step, candidate, keys) if keys else None
             if question is not None:
-                most_usd = estimate(step, question, candidate).most_usd
+                price = most_usd(step, question, candidate)
                 for key in keys:
-                    yield Work(key, candidate, question, most_usd)
+                    yield Work(key, candidate, question, price)
 
     def _question(self, step: RecordedStep, candidate: Candidate, keys: Sequence[CallKey]) -> Question | None:
         """Return what to send; None, and the reason in the results, where a change does not fit this very step."""
