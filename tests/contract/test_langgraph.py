@@ -579,8 +579,15 @@ def opener(kind, path):
     return opened
 
 
-@pytest.mark.parametrize("kind", SAVERS)
-@pytest.mark.parametrize("durability", ["sync", "async"])
+@pytest.mark.parametrize(
+    ("kind", "durability"),
+    [
+        pytest.param(*saver.values, durability, id=f"{saver.id}-{durability}",
+                     marks=[] if (number + place) % 2 else pytest.mark.soak)
+        for number, saver in enumerate(SAVERS)
+        for place, durability in enumerate(("sync", "async"))
+    ],
+)  # fmt: skip
 def test_a_fork_is_entered_at_the_state_before_it(kind, durability, runtime, tmp_path):
     """Forked at every step: the graph goes on from the last state saved before it, and is the same fork all the same.
 
