@@ -28,8 +28,9 @@ fits are refused, and so is plain HTTP that reads but that nobody declared: it w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Word
 from otel_agent_replay.model.kinds import AnswerSource, Kind, SideEffect
 
@@ -47,7 +48,7 @@ class OffTape(Word):
     NOT_APPLICABLE = "not_applicable"  # some source always answers, or refuses
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Mode:
     """A row of cells. `cells` is keyed by (kind, side effect), or (kind, None) for every other side effect of it.
 

@@ -6,7 +6,6 @@ import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module, metadata
 from typing import Any
 
@@ -14,6 +13,7 @@ import click
 
 from otel_agent_replay.cli.output import CANNOT_JUDGE, NOT_NOW, USAGE, complain
 from otel_agent_replay.errors import AgentReplayError, ConfigurationError, RunBusy
+from otel_agent_replay.frozen import frozen
 
 _INTERRUPTED = 130
 _REMEDY = "see to it, then give the same command again"
@@ -26,7 +26,7 @@ _REMEDIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class LazyCommand:
     """Where a command lives, and its line in the list; its module is imported only when it is called."""
 

@@ -6,7 +6,7 @@ Splits what counts (added, removed, changed, moved) from what does not (order am
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from otel_agent_replay.compare.changes import (
     Added,
@@ -25,6 +25,7 @@ from otel_agent_replay.compare.node_changes import PairComparer
 from otel_agent_replay.compare.timeline import Timeline
 from otel_agent_replay.compare.tree import ROOT, Tree
 from otel_agent_replay.compare.tree_alignment import Alignment, Pair, Rule
+from otel_agent_replay.frozen import frozen
 
 TIMING_TOLERANCE = 0.2
 """Share of the longer duration within which two durations count as equal."""
@@ -32,7 +33,7 @@ TIMING_FLOOR_NS = 1_000_000
 """Durations that differ by less than this many nanoseconds count as equal."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Sides:
     """Two trees with their pairs and clocks."""
 
@@ -72,7 +73,7 @@ def _kept(references: dict[int, NodeRef], tree: Tree, index: int) -> NodeRef:
     return found
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ChangeList:
     """`placed` in order of their moments; the first is where the runs part."""
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from otel_agent_replay.frozen import frozen
 
 CELL_BUDGET = 200_000_000
 """Largest product of two list lengths, in machine words of 64 cells, that is aligned cell by cell."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Match:
     """Position `left` pairs with position `right`, found by layer number `layer`."""
 
@@ -25,7 +26,7 @@ class Match:
     layer: int
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SequenceAlignment:
     """`matches` in order of both lists; `crossed` stand in another order; `within` tells of the budget."""
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from otel_agent_replay.frozen import frozen
 
 WORK = 20_000
 """Values of one payload whose parts are listed, at most."""
@@ -21,7 +22,7 @@ _DEEP = 60  # levels
 _JSON_TEXT = 1_000_000  # characters of a text that is read as JSON
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class TellingPart:
     """One part: its place in the value (`items[2].id`), its digest, and its text where it is one ("" else)."""
 

@@ -13,11 +13,12 @@ from typing import Any
 
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.export.segments import journal_folder
+from otel_agent_replay.frozen import frozen
 
 RUNS, REST, REMOVE = "runs", "rest", "remove"
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Step:
     """One thing a sealer does: publish `runs`, publish the `rest` of segments, or `remove` them.
 

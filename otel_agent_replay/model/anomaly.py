@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.word import Word
 
 
@@ -40,7 +39,7 @@ _LEFT_OUT = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Anomaly:
     """One thing that is wrong, where, and in a sentence what was done about it. Ids are empty where unknown."""
 

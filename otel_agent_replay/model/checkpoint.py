@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.recorded import RecordedRun
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Checkpoint:
     """What an agent declared with `replay.checkpoint(name, state, ...)`, at step `step` of the recorded `run`.
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.kinds import Kind, SideEffect
 from otel_agent_replay.model.making import maker_of
 from otel_agent_replay.model.payload import Payload
@@ -27,7 +28,7 @@ _MEANINGFUL_LENGTHS = frozenset(map(len, MEANINGFUL_HEADERS))
 _NO_ATTRIBUTES: Mapping[str, AttributeValue] = {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HttpRequestHead:
     """The request line and headers, credentials already dropped. Header names keep their case."""
 
@@ -37,7 +38,7 @@ class HttpRequestHead:
     http_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class HttpResponseHead:
     """The status line and headers as they came, credentials already dropped."""
 
@@ -47,7 +48,7 @@ class HttpResponseHead:
     http_version: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Call:
     """One call across the boundary, redacted, before it is answered.
 
@@ -106,7 +107,7 @@ class FailurePhase(Word):
     BODY = "body"  # while the body was being read, after the recorded chunks
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Failure:
     """An exception as data: enough to raise the same class with the same attributes.
 
@@ -131,7 +132,7 @@ class OutcomeStatus(Word):
     PENDING = "pending"  # it never ended: the process died or the run was closed around it
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Outcome:
     """What came back: a typed value, or an HTTP head with a body in chunks, or a failure, or both.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.span import AttributeValue
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Label:
     """`who` says at `time_ns` (Unix nanoseconds) that `name` of run `run_id` is `value`; `note` says why.
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.word import Word
 
 
@@ -22,7 +21,7 @@ class LossReason(Word):
     INTERNAL = "internal"  # a defect of ours, guarded
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Loss:
     """`count` things of kind `what` lost for `reason`; `run_id` and `span_id` are empty where unknown."""
 

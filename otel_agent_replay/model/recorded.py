@@ -6,9 +6,10 @@ This is what playback, comparison and reports take in; none of them knows where 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.exchange import Call, Outcome
 from otel_agent_replay.model.kinds import AnswerSource, Fidelity, Kind, SideEffect
 from otel_agent_replay.model.loss import Loss
@@ -69,7 +70,7 @@ class Read(NamedTuple):
         return self.kind is Kind.CLOCK and not told
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Node:
     """The replay side of a span of ours: where it lies in the run, what was asked, what came back.
 
@@ -113,7 +114,7 @@ make_node = maker_of(Node)
 """Makes a `Node` from the same arguments, quicker."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedSpan:
     """A span with its replay side; `node` is None for a span that another instrumentation emitted."""
 
@@ -121,7 +122,7 @@ class RecordedSpan:
     node: Node | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RecordedRun:
     """A whole run. `spans` come in order of `sequence`, then start time.
 

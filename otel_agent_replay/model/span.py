@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.making import maker_of
 
 AttributeValue = Any
 """OTLP AnyValue: None, bool, int, float, str, bytes, a sequence or a mapping of these, nested."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Resource:
     """Who emitted: resource attributes, entity references left in `attributes`."""
 
@@ -21,7 +22,7 @@ class Resource:
     schema_url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class InstrumentationScope:
     """Which library emitted."""
 
@@ -32,7 +33,7 @@ class InstrumentationScope:
     schema_url: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpanEvent:
     """Something that happened at one moment of a span. `time_ns` is Unix nanoseconds."""
 
@@ -42,7 +43,7 @@ class SpanEvent:
     dropped_attributes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class SpanLink:
     """A pointer to another span."""
 
@@ -54,7 +55,7 @@ class SpanLink:
     flags: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Span:
     """One span. Ids are bytes (16 and 8), times Unix nanoseconds, `kind` and `status_code` OTLP enum numbers.
 

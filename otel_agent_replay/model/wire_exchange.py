@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.exchange import HttpRequestHead
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class WireExchange:
     """The answer of a model, decoded of any content coding, with what is known around it.
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from otel_agent_replay.frozen import frozen
 
-@dataclass(frozen=True, slots=True)
+
+@frozen
 class KeptAsText:
     """Stands for a value that could not be kept: its class, a bounded text of it, and its fields where known.
 

@@ -6,9 +6,10 @@ Pure data. Who fills them: the `*_fold` and `*_messages` modules of each protoco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from otel_agent_replay.frozen import frozen
 from otel_agent_replay.protocols.json_text import compact, mend, mend_all, parse
 
 Part = dict[str, Any]
@@ -18,7 +19,7 @@ Message = dict[str, Any]
 """`{"role": ..., "parts": [Part, ...]}`, for answers with `finish_reason` too."""
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ToolCall:
     """A call the model asked for. `arguments_raw` is the text of the wire, never re-written, empty when none came."""
 
@@ -33,7 +34,7 @@ class ToolCall:
         return parse(self.arguments_raw) if self.arguments_raw.strip() else {}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Usage:
     """Token counts as the wire gives them, None where it is silent. Nothing is added up.
 
@@ -47,7 +48,7 @@ class Usage:
     reasoning_tokens: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ProviderError:
     """Why a call failed, in the provider's words. `type` is `stream_truncated` when the body just ended."""
 
@@ -57,7 +58,7 @@ class ProviderError:
     http_status: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Folded:
     """A whole answer, streamed or not, as one value.
 
@@ -107,7 +108,7 @@ def without_surrogates(folded: Folded) -> Folded:
     return replace(folded, tool_calls=calls, error=error, **mended)
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RequestMessages:
     """What the model was given, in OpenTelemetry's GenAI form.
 

@@ -13,15 +13,16 @@ import os
 import socket
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from otel_agent_replay.errors import ConfigurationError
+from otel_agent_replay.frozen import frozen
 
 TABLE_NAME = "endpoints.json"  # in the folder of a replay, what `Endpoints.to_json` wrote
 _IN, _IN6, _UNIX = 2, 10, 1  # address families as Linux numbers them
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Endpoints:
     """What may be reached: `addresses` as (numeric or declared host, port), `paths` of local sockets.
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, field, fields
 from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.errors import Candidate, DamagedRecording, FenceViolation, ReplayDeparture
+from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Word
 from otel_agent_replay.replay.report_file import read_whole, write_whole
 
@@ -24,7 +25,7 @@ class VerdictStatus(Word):
 _EXIT_CODES = {VerdictStatus.SAME: 0, VerdictStatus.DEPARTED: 1, VerdictStatus.CANNOT_JUDGE: 125}
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class Departure:
     """Where the run left its tape; the fields of `errors.ReplayDeparture`, and the message that was raised.
 
@@ -64,7 +65,7 @@ class Departure:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class MissedStep:
     """A recorded step that the replay never asked for."""
 
@@ -72,7 +73,7 @@ class MissedStep:
     path: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class RefusedAttempt:
     """A way out that a fence refused: what, where (`file:line`), and whether it stopped the run."""
 
@@ -81,7 +82,7 @@ class RefusedAttempt:
     in_run: bool
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class OtherRun:
     """Another run of the same process, and how its replay went."""
 
@@ -90,7 +91,7 @@ class OtherRun:
     status: VerdictStatus
 
 
-@dataclass(frozen=True, slots=True)
+@frozen
 class ReplayVerdict:
     """The verdict on the replay of run `run_id` (32 hex digits). Empty or None: unknown.
 
