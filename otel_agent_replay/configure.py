@@ -34,6 +34,7 @@ from otel_agent_replay.model import CaptureLevel, CoverageEntry
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.redaction import redaction_of
 from otel_agent_replay.settings import Settings
+from otel_agent_replay.version import VERSION
 
 if TYPE_CHECKING:
     from otel_agent_replay.export.processor import ReplaySpanProcessor
@@ -53,7 +54,7 @@ class Runtime:
         self._sealer = on_demand_sealer(settings)
         self.journal = Journal(
             journal_root(settings),
-            header_fields={"recorder_version": _own_version(), "service": _service_name()},
+            header_fields={"recorder_version": VERSION, "service": _service_name()},
             segment_bytes=settings.segment_mb << 20,
             lock_timeout_s=settings.lock_timeout_ms / 1000,
             fsync=settings.fsync,
@@ -283,15 +284,6 @@ def _replaying_runs(runtime: Runtime) -> RunFactory:
     except AgentReplayError as error:
         refusal(settings, error)
         raise
-
-
-def _own_version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version("otel-agent-replay")
-    except metadata.PackageNotFoundError:
-        return "0"
 
 
 def _service_name() -> str:

@@ -7,11 +7,11 @@ import hashlib
 import inspect
 import sys
 from collections.abc import Callable
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.boundary.environment import real_variable
+from otel_agent_replay.version import VERSION
 
 _DISTRIBUTIONS = {
     "openai": "openai",
@@ -32,7 +32,6 @@ _DISTRIBUTIONS = {
     "pydantic_ai": "pydantic-ai-slim",
     "mcp": "mcp",
     "opentelemetry.sdk": "opentelemetry-sdk",
-    "otel_agent_replay": "otel-agent-replay",
 }
 CLIENT_VARIABLES = (
     "ANTHROPIC_API_KEY",
@@ -52,6 +51,8 @@ CLIENT_VARIABLES = (
 
 @functools.cache
 def _version(distribution: str) -> str:
+    from importlib import metadata  # 15 ms, which a process without any of them does not spend
+
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -61,7 +62,7 @@ def _version(distribution: str) -> str:
 def packages() -> dict[str, str]:
     """Return the versions of the model clients and agent frameworks that this process has imported."""
     found = {name: _version(name) for module, name in _DISTRIBUTIONS.items() if module in sys.modules}
-    return {name: version for name, version in found.items() if version}
+    return {**{name: version for name, version in found.items() if version}, "otel-agent-replay": VERSION}
 
 
 def client_environment() -> dict[str, str]:

@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Any
 
 import click
@@ -14,6 +14,7 @@ import click
 from otel_agent_replay.cli.output import CANNOT_JUDGE, NOT_NOW, USAGE, complain
 from otel_agent_replay.errors import AgentReplayError, ConfigurationError, RunBusy
 from otel_agent_replay.frozen import frozen
+from otel_agent_replay.version import VERSION
 
 _INTERRUPTED = 130
 _REMEDY = "see to it, then give the same command again"
@@ -144,7 +145,7 @@ def _report(error: click.ClickException) -> int:
 
 def _version(context: click.Context, _parameter: click.Parameter, asked: bool) -> None:
     if asked:
-        click.echo(f"agent-replay {metadata.version('otel-agent-replay')}")
+        click.echo(f"agent-replay {VERSION}")
         context.exit(0)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from importlib import metadata
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +21,7 @@ from otel_agent_replay.replay.proving import Chance, Proof, Replayability, prove
 from otel_agent_replay.replay.verdict import ReplayVerdict
 from otel_agent_replay.report.proof_lines import proof_lines
 from otel_agent_replay.report.terminal import print_lines
+from otel_agent_replay.version import VERSION
 
 LABEL = "replayability"
 """Name of the label that holds a verdict; `LABEL.code` and `LABEL.replays` beside it say what it rests on."""
@@ -102,7 +102,7 @@ def _revision(stored: Lake, proof: Proof) -> str:
 
 
 def _labels(recorded: RecordedRun, proof: Proof, revision: str, time_ns: int) -> list[Label]:
-    who = f"agent-replay {metadata.version('otel-agent-replay')} verify --replay"
+    who = f"agent-replay {VERSION} verify --replay"
     facts: list[tuple[str, str | int, str]] = [
         (LABEL, proof.verdict.value, proof.reason),
         (f"{LABEL}.replays", len(proof.trials), ""),
