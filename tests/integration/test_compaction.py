@@ -382,7 +382,7 @@ def small(lake):
     write_runs(lake, [second_attempt(1)], segments=["c"])
 
 
-@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.soak), 13])
+@pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.soak), 10])
 def test_a_compaction_that_dies_at_any_point_leaves_the_old_or_the_new(tmp_path, every):
     """Killed before each of its changes on disk, every reader sees every run once; the next one ends it well."""
     small(tmp_path / "template")
