@@ -98,7 +98,7 @@ def opened(path: Path) -> pq.ParquetReader:
 
     Not as a ParquetFile: that lists the names of all columns first, which takes as long as reading a small run.
     """
-    with damage_named(path), path.open("rb") as file:
+    with damage_named(path), path.open("rb", buffering=0) as file:
         reader = pq.ParquetReader()
         if os.fstat(file.fileno()).st_size <= _READ_AT_ONCE:  # not by Arrow's threads, which are waited for
             reader.open(pa.BufferReader(file.read()), pre_buffer=False, page_checksum_verification=True)
@@ -107,12 +107,14 @@ def opened(path: Path) -> pq.ParquetReader:
     return reader
 
 
-def places_of(metadata: pq.FileMetaData, *columns: str) -> list[int]:
-    """Return the places of the leaves of columns."""
-    if not metadata.num_row_groups:
-        return []
-    first = metadata.row_group(0)
-    return [place for place in range(metadata.num_columns) if column_of(first.column(place)) in columns]
+def places_of_columns(metadata: pq.FileMetaData) -> dict[str, list[int]]:
+    """Return the places of the leaves of each column; nothing of a file without rows."""
+    places: dict[str, list[int]] = {}
+    if metadata.num_row_groups:
+        first = metadata.row_group(0)
+        for place in range(metadata.num_columns):
+            places.setdefault(column_of(first.column(place)), []).append(place)
+    return places
 
 
 def column_of(leaf: pq.ColumnChunkMetaData) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.lake.parquet_file import NEXT_STEP, damage_named, opened, places_of
+from otel_agent_replay.lake.parquet_file import NEXT_STEP, damage_named, opened, places_of_columns
 from otel_agent_replay.lake.request_pieces import Piece, RequestPieces
 from otel_agent_replay.lake.schema import PAYLOADS, file_facts
 from otel_agent_replay.lake.state_pieces import StatePieces, ranges_of
@@ -162,7 +162,7 @@ class PackReader:
         self._starts = [0]
         for group in range(metadata.num_row_groups):
             self._starts.append(self._starts[-1] + metadata.row_group(group).num_rows)
-        self._places = {name: places_of(metadata, name) for name in ("data", "pieces", "role")}
+        self._places = places_of_columns(metadata)
         self._cache: OrderedDict[int, PayloadGroup] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -258,7 +258,8 @@ class PayloadGroup:
         self.end = first + table.num_rows
         self.pieces: Any = None  # this and the next are read when first asked for
         self.roles: list[str | None] | None = None
-        data: Any = table.combine_chunks().column("data").chunk(0)
+        column: Any = table.column("data")
+        data = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         valid, offsets, values = data.buffers()
         self._shift = data.offset
         self._valid = None if valid is None else memoryview(valid)

@@ -141,16 +141,13 @@ def load_attributes(columns: Columns) -> list[dict[str, AttributeValue]]:
         return [{} for _ in range(len(columns))]
     keys, values = values_of(array.keys), load_values(array.items)
     if array.items.null_count:
-        recalled: dict[str, list[AttributeValue]] = {}
-        ends = array.offsets.to_pylist()
-        row = 0
-        for place in places_where(kernels.is_null(array.items)):
-            while ends[row + 1] <= place:
-                row += 1
-            key = keys[place]
-            if key not in recalled:
-                recalled[key] = recall(columns, key)
-            values[place] = recalled[key][row]
+        places = places_where(kernels.is_null(array.items))
+        recalled = {key: recall(columns, key) for key in {keys[place] for place in places}}
+        rows = [0] * len(values)
+        for row, (first, last) in enumerate(bounds(array)):
+            rows[first:last] = [row] * (last - first)
+        for place in places:
+            values[place] = recalled[keys[place]][rows[place]]
     return [dict(zip(keys[first:last], values[first:last], strict=True)) for first, last in bounds(array)]
 
 

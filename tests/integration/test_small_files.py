@@ -1,0 +1,79 @@
+"""How a file of one small run is laid out, and what of it is read."""
+
+from __future__ import annotations
+
+import pyarrow.parquet as pq
+import pytest
+
+from otel_agent_replay.lake import writer
+from otel_agent_replay.lake.catalog import Lake
+from otel_agent_replay.lake.layout import SPANS, all_files
+from otel_agent_replay.lake.writer import write_runs
+from tests.support.lake_runs import full_run
+
+
+@pytest.fixture
+def stored(tmp_path):
+    """A lake with one run, the run, and its spans file."""
+    run = full_run(1)
+    write_runs(tmp_path, [run], segments=["one"])
+    (file,) = all_files(tmp_path, SPANS)
+    return Lake(tmp_path), run, file.path
+
+
+def leaves(path):
+    metadata = pq.read_metadata(path)
+    return [
+        metadata.row_group(group).column(place)
+        for group in range(metadata.num_row_groups)
+        for place in range(metadata.num_columns)
+    ]
+
+
+def same(loaded, run):
+    return loaded.run == run.run and loaded.spans == tuple(run.spans)
+
+
+def test_leaves_that_hold_little_are_not_packed(stored):
+    """What packing would make larger is stored as it is, and what it makes smaller is packed."""
+    lake, run, path = stored
+    unpacked = [leaf for leaf in leaves(path) if leaf.compression == "UNCOMPRESSED"]
+    assert len(unpacked) > 100
+    assert not any(leaf.has_dictionary_page for leaf in unpacked)
+    assert any(leaf.compression == "ZSTD" for leaf in leaves(path))
+    assert same(lake.load(run.run.run_id), run)
+
+
+def test_a_file_of_several_row_groups_is_packed_throughout(tmp_path, monkeypatch):
+    """What the first rows hold says nothing of the others: all leaves of such a file are packed."""
+    monkeypatch.setattr(writer, "ROW_GROUP_ROWS", 4)
+    run = full_run(1)
+    write_runs(tmp_path, [run], segments=["one"])
+    (file,) = all_files(tmp_path, SPANS)
+    assert pq.read_metadata(file.path).num_row_groups > 1
+    assert {leaf.compression for leaf in leaves(file.path)} == {"ZSTD"}
+    assert same(Lake(tmp_path).load(run.run.run_id), run)
+
+
+def test_a_column_that_holds_nothing_is_not_read(stored):
+    """A run is loaded without the pages of its empty columns: they may be damaged."""
+    lake, run, path = stored
+    empty = [leaf for leaf in leaves(path) if leaf.is_stats_set and leaf.statistics.null_count == leaf.num_values]
+    assert len(empty) > 5
+    data = bytearray(path.read_bytes())
+    for leaf in empty:
+        data[leaf.data_page_offset : leaf.data_page_offset + leaf.total_compressed_size] = bytes(
+            leaf.total_compressed_size
+        )
+    path.write_bytes(data)
+    assert same(lake.load(run.run.run_id), run)
+
+
+def test_a_file_whose_every_leaf_has_statistics_is_read_whole(stored):
+    """Another writer tells of leaves inside a column that they hold nothing: the column is read with them."""
+    lake, run, path = stored
+    metadata = pq.read_metadata(path).metadata
+    table = pq.read_table(path).replace_schema_metadata(metadata)
+    pq.write_table(table, path, write_statistics=True)
+    assert all(leaf.is_stats_set for leaf in leaves(path))
+    assert same(lake.load(run.run.run_id), run)
