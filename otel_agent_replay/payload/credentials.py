@@ -124,7 +124,8 @@ _TOKEN = late(_BEGIN + rb"(?:" + b"|".join(head + rest for head, rest in _SHAPES
 _HEAD_OUTSIDE = 5  # bytes of the longest head that ends in a dot, which is not part of the run
 _LONG_RUN = 256
 """Bytes from which on a run is looked through for the few heads that it can hold, not tried at each byte."""
-_HEADS_WITHOUT_DASH = (b"AKIA", b"ASIA", b"ABIA", b"ACCA", b"AIza", b"dapi", b"eyJ")
+_HEADS_WITHOUT_DASH = ((b"A", (b"AKIA", b"ASIA", b"ABIA", b"ACCA", b"AIza")), (b"J", (b"eyJ",)), (b"d", (b"dapi",)))
+"""By a letter of theirs: one byte is found at ten times the speed of several."""
 
 WORD_BYTES = (string.ascii_letters + string.digits + "_-").encode()
 _MARKS = bytes(ord("x") if byte in WORD_BYTES else ord(" ") for byte in range(256))
@@ -172,7 +173,8 @@ def _long_has_head(data: bytes, first: int, start: int, end: int) -> bool:
         return _HEAD.search(data, first, end) is not None
     # All other heads hold a dash or an underscore, or end in a dot just before the run.
     return _HEAD.search(data, first, start) is not None or any(
-        data.find(head, start, end) >= 0 for head in _HEADS_WITHOUT_DASH
+        data.find(letter, start, end) >= 0 and any(data.find(head, start, end) >= 0 for head in heads)
+        for letter, heads in _HEADS_WITHOUT_DASH
     )
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 _BLOCK = 4096
 _SHORT_TAIL = 16
+_ONE_LOOK = 1 << 16  # bytes that may be compared in vain
 _MINIMUM_SAVED = 64  # a delta that saves less than this is not worth the indirection
 
 _GOOD_ENOUGH = 0.8  # of a body found in a recent one; older ones seldom share more
@@ -20,6 +21,8 @@ def common_prefix(a: bytes, b: bytes) -> int:
     """Return how many bytes `a` and `b` share at their beginning."""
     limit = min(len(a), len(b))
     low = 0
+    if _SHORT_TAIL < limit <= _ONE_LOOK and a[: limit - _SHORT_TAIL] == b[: limit - _SHORT_TAIL]:
+        low = limit - _SHORT_TAIL  # as where one goes on from the other
     while low + _BLOCK <= limit and a[low : low + _BLOCK] == b[low : low + _BLOCK]:
         low += _BLOCK
     high = min(low + _BLOCK, limit)
