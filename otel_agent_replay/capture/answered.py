@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, Place, strand_label
 from otel_agent_replay.capture.node_records import Shape
 from otel_agent_replay.model import AnswerSource, Call, Outcome, OutcomeStatus, new_span_ids
@@ -64,14 +65,20 @@ class AnsweredNodes:
     def begun(self, crossing: Crossing) -> bool:
         """Keep the begin of `crossing`, now; False when it is none of these."""
         answer, call = crossing.answer, crossing.call
-        if answer is None or call.head is not None or not answer.same_request or answer.origin_step is None:
+        if answer is None or not answer.same_request or answer.origin_step is None:
             return False
         if crossing.source is not _TAPE:
             return False
-        place = crossing.place
-        key = (place.parent, place.kind, place.name, call.side_effect, crossing.source, strand_label())
+        place, attributes = crossing.place, call.attributes
+        # Of an HTTP call's attributes only the protocol is written; the rest follows from the tape.
+        protocol = None if call.head is None else attributes.get(semconv.PROTOCOL)
+        key = (place.parent, place.kind, place.name, call.side_effect, protocol, strand_label())
         like = self._likes.get(key)
-        if like is None or like.attributes is not call.attributes or like.media_type != call.request.media_type:
+        if (
+            like is None
+            or (call.head is None and like.attributes is not attributes)
+            or like.media_type != call.request.media_type
+        ):
             like = self._liken(key, crossing)
         self._open[place] = (crossing, like, _time_ns())
         return True

@@ -8,12 +8,26 @@ import threading
 import pytest
 
 import otel_agent_replay as replay
+from otel_agent_replay import semconv
+from otel_agent_replay.boundary.crossing import current
 from otel_agent_replay.boundary.failures import recorded_failure
 from otel_agent_replay.boundary.policy import EXACT
 from otel_agent_replay.boundary.runs import RunRequest, run_factory
 from otel_agent_replay.errors import ReplayDeparture
 from otel_agent_replay.export.answered_nodes import answered_nodes
-from otel_agent_replay.model import AnswerSource, FailurePhase, MediaType, Outcome, OutcomeStatus, Payload
+from otel_agent_replay.model import (
+    AnswerSource,
+    FailurePhase,
+    Kind,
+    MediaType,
+    Outcome,
+    OutcomeStatus,
+    Payload,
+    SideEffect,
+    digest_of,
+    make_call,
+    make_request_head,
+)
 from otel_agent_replay.payload.redaction import Redaction
 from tests.support.memory_journal import recording
 
@@ -95,6 +109,34 @@ def test_many_answered_calls_share_a_record():
         assert 0 < begun.time_ns <= ended.time_ns
         assert (begun.as_recorded, ended.as_recorded, ended.status) == (True, True, "ok")
         assert ended.result_digest == VALUE.result.digest
+
+
+def ask(number: int, protocol: str) -> None:
+    """Make a model call, as a transport does."""
+    session, place = current.get()
+    head = make_request_head("POST", "http://127.0.0.1/v1/chat/completions", (("content-length", str(number)),))
+    request = Payload.of(str(number).encode(), MediaType.JSON.value)
+    call = make_call(Kind.MODEL, "chat", SideEffect.READ, request, head, {semconv.PROTOCOL: protocol})
+    crossing = session.begin(call, place)
+    crossing.finish(crossing.answer.outcome)
+
+
+def test_answered_model_calls_share_a_record_too():
+    """Calls of one protocol lie in one record, whatever else their heads say; each keeps its own request's digest."""
+
+    def agent():
+        for number in range(100):
+            ask(number, "openai.chat")
+        ask(100, "anthropic.messages")
+
+    with recording() as journal:
+        replayed(agent)
+    nodes = journal.nodes()
+    assert len(journal.of("answered")) == 2
+    assert not journal.of("node_begun")
+    assert [begun.request_digest for begun, _ in nodes] == [digest_of(str(number).encode()) for number in range(101)]
+    assert [begun.attributes[0].text for begun, _ in nodes] == ["openai.chat"] * 100 + ["anthropic.messages"]
+    assert {begun.exchange.request_media_type for begun, _ in nodes} == {MediaType.JSON.value}
 
 
 def test_calls_in_steps_and_threads_keep_their_place():
