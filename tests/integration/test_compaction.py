@@ -81,6 +81,12 @@ def lake(template, tmp_path):
     return shutil.copytree(template, tmp_path / "lake")
 
 
+@pytest.fixture(scope="module")
+def said(template):
+    """What views and catalog say of it, as of each copy that nobody has changed."""
+    return contents(template), told(template)
+
+
 def contents(lake):
     """What the views say of a lake, as multisets without numbers of packs."""
     with connect(lake) as connection:
@@ -110,9 +116,9 @@ def bytes_in(lake):
     return {path.relative_to(lake).as_posix(): path.read_bytes() for path in lake.rglob("*.parquet")}
 
 
-def test_many_files_become_few_that_say_the_same(lake):
+def test_many_files_become_few_that_say_the_same(lake, said):
     """Every view and every loaded run are as before; an hour has one file a table; the report counts right."""
-    before, runs, files = contents(lake), told(lake), parquet_in(lake)
+    (before, runs), files = said, parquet_in(lake)
     report = compact(lake, grace_s=0)
     assert contents(lake) == before
     assert told(lake) == runs
@@ -168,11 +174,11 @@ def facts(path):
     return file_facts(pq.read_metadata(path).metadata, path)
 
 
-def test_large_files_have_row_groups_with_roots_apart(lake, monkeypatch):
+def test_large_files_have_row_groups_with_roots_apart(lake, said, monkeypatch):
     """Merged files are cut, and their row groups made, as a sealer's: small, root rows in groups of their own."""
     monkeypatch.setattr(merging, "ROW_GROUP_ROWS", 7)
     monkeypatch.setattr(merging, "ROOT_GROUP_ROWS", 2)
-    before, runs = contents(lake), told(lake)
+    before, runs = said
     compact(lake, grace_s=0)
     assert contents(lake) == before
     assert told(lake) == runs
@@ -185,10 +191,10 @@ def test_large_files_have_row_groups_with_roots_apart(lake, monkeypatch):
     assert all(all(group) or not any(group) for group in roots)
 
 
-def test_a_run_lies_in_one_file_also_where_an_hour_takes_several(lake, monkeypatch):
+def test_a_run_lies_in_one_file_also_where_an_hour_takes_several(lake, said, monkeypatch):
     """Files are cut between runs, their ranges of run starts name them, and all attempts at a run lie together."""
     monkeypatch.setattr(merging, "FILE_ROWS", 20)
-    before, runs = contents(lake), told(lake)
+    before, runs = said
     compact(lake, grace_s=0)
     assert contents(lake) == before
     assert told(lake) == runs
@@ -245,9 +251,9 @@ def watched(monkeypatch, look):
         monkeypatch.setattr(owner, name, call)
 
 
-def test_readers_see_every_run_once_all_the_while(lake, monkeypatch):
+def test_readers_see_every_run_once_all_the_while(lake, said, monkeypatch):
     """After each change on disk, the catalog, an open connection and a new one say what they said before."""
-    before, runs = contents(lake), told(lake)
+    before, runs = said
     asked = "SELECT (SELECT count(*) FROM spans), (SELECT count(*) FROM runs), (SELECT count(body) FROM payloads)"
     with connect(lake) as connection:
         counts = connection.execute(asked).fetchone()
@@ -324,9 +330,9 @@ def test_a_sealer_may_write_meanwhile(lake, monkeypatch):
     assert contents(lake) == before
 
 
-def test_sealing_again_after_a_crash_doubles_nothing(lake, tmp_path):
+def test_sealing_again_after_a_crash_doubles_nothing(lake, said, tmp_path):
     """A sealer that publishes once more what was merged meanwhile adds nothing, and the next compaction removes it."""
-    before, runs = contents(lake), told(lake)
+    before, runs = said
     compact(lake, grace_s=0)
     after = parquet_in(lake)
     filled(lake)
@@ -425,9 +431,9 @@ def counted(lake):
         *(pytest.param(failing, errno.ENOSPC, marks=pytest.mark.soak) for failing in (2, 13)),
     ],
 )
-def test_a_full_disk_or_a_forbidden_one_loses_nothing(lake, monkeypatch, failing, number):
+def test_a_full_disk_or_a_forbidden_one_loses_nothing(lake, said, monkeypatch, failing, number):
     """Whichever sync fails, the error says so, all runs are there as before, and with room it goes on."""
-    before, runs = contents(lake), told(lake)
+    before, runs = said
     made = []
 
     def fsync(descriptor):
