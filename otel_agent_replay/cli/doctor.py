@@ -102,7 +102,8 @@ def _lake(lake: Path) -> Iterator[Check]:
     yield Check("folder", str(lake.absolute()), writable, "" if writable else "nothing can be recorded: not writable")
     free = shutil.disk_usage(lake).free
     yield Check("free space", f"{free / 1e9:.1f} GB", free > 1e9, "" if free > 1e9 else "recordings may be lost soon")
-    from otel_agent_replay.export.segments import journal_folder, list_segments
+    from otel_agent_replay.export.segment_file import journal_folder
+    from otel_agent_replay.export.segments import list_segments
 
     segments = list_segments(lake)
     written = sum(not segment.closed for segment in segments)

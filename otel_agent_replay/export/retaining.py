@@ -7,7 +7,7 @@ from pathlib import Path
 
 from otel_agent_replay.errors import CannotJudge, MaintenanceError
 from otel_agent_replay.export.sealer import seal, seal_lock
-from otel_agent_replay.export.segments import journal_folder
+from otel_agent_replay.export.segment_file import journal_folder
 from otel_agent_replay.export.unsealed import unsealed_runs
 from otel_agent_replay.lake.maintenance import maintenance_lock
 from otel_agent_replay.lake.retention import RetentionReport, retain

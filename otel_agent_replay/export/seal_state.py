@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.export.segments import journal_folder
+from otel_agent_replay.export.segment_file import journal_folder
 from otel_agent_replay.frozen import frozen
 
 RUNS, REST, REMOVE = "runs", "rest", "remove"

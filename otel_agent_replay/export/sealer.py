@@ -25,8 +25,8 @@ from otel_agent_replay.export.left_out_states import without_left_out_states
 from otel_agent_replay.export.leftovers import leftovers
 from otel_agent_replay.export.record_index import RecordIndex, RunIndex, RunKey, Torn
 from otel_agent_replay.export.seal_state import REMOVE, REST, RUNS, SealState, Step
-from otel_agent_replay.export.segment_file import SUFFIX
-from otel_agent_replay.export.segments import Segment, SegmentData, journal_folder, list_segments
+from otel_agent_replay.export.segment_file import SEAL_LOCK, SUFFIX, journal_folder
+from otel_agent_replay.export.segments import Segment, SegmentData, list_segments
 from otel_agent_replay.export.unsealed import load_run
 from otel_agent_replay.lake.maintenance import try_lock
 from otel_agent_replay.model import RecordedRun
@@ -124,7 +124,7 @@ def _environment() -> dict[str, str]:
 @contextmanager
 def seal_lock(lake: Path, wait_s: float) -> Iterator[bool]:
     """Keep every sealer out of a lake that has a journal; False when one did not end within `wait_s` seconds."""
-    fd = os.open(journal_folder(lake) / ".seal.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    fd = os.open(journal_folder(lake) / SEAL_LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         yield _locked(fd, time.monotonic() + wait_s)
     finally:

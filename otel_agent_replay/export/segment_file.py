@@ -11,6 +11,19 @@ import os
 from pathlib import Path
 
 SUFFIX = ".log"
+SEAL_LOCK = ".seal.lock"
+"""Name of the file in a journal's folder that sealers lock."""
+
+
+def journal_folder(lake: Path) -> Path:
+    """Return the folder of a lake's segments."""
+    return lake / "journal"
+
+
+def has_journal(lake: Path) -> bool:
+    """Return whether there is anything to seal, to finish or to clear away: not so where there is a lock only."""
+    folder = journal_folder(lake)
+    return folder.is_dir() and any(path.name != SEAL_LOCK for path in folder.iterdir())
 
 
 class SegmentFile:

@@ -15,7 +15,7 @@ from pathlib import Path
 from google.protobuf.message import DecodeError
 
 from otel_agent_replay.export.journal import READER_VERSION
-from otel_agent_replay.export.segment_file import SUFFIX
+from otel_agent_replay.export.segment_file import SUFFIX, journal_folder
 from otel_agent_replay.frozen import frozen
 from otel_agent_replay.wire.frames import Frames, read_frames
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
@@ -34,11 +34,6 @@ class Segment:
     def id(self) -> str:
         """The name that the lake's files know it by."""
         return self.path.stem
-
-
-def journal_folder(lake: Path) -> Path:
-    """Return the folder of a lake's segments."""
-    return lake / "journal"
 
 
 def list_segments(lake: Path) -> list[Segment]:

@@ -84,3 +84,29 @@ def test_sealing_and_reading_a_small_lake_load_nothing_that_is_slow_to_import(tm
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_reading_a_sealed_lake_loads_no_recorder(tmp_path) -> None:
+    """A command that reads loads the sealer and what it stands on only where something lies in the journal."""
+    code = (
+        "import sys, pathlib, otel_agent_replay as replay; lake = pathlib.Path(sys.argv[1])\n"
+        "replay.configure(lake=lake, seal='off')\n"
+        "@replay.agent\ndef a(x): return x\n"
+        "a('1')\n"
+        "replay.shutdown()"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    reading = (
+        "import sys\n"
+        "from otel_agent_replay.cli.main import main\n"
+        "try:\n    main(['runs', '--lake', sys.argv[1], '--json'])\nexcept SystemExit:\n    pass\n"
+        "names = ('export.sealer', 'export.journal', 'capture')\n"
+        "print([name for name in names if 'otel_agent_replay.' + name in sys.modules], file=sys.stderr)"
+    )
+    seen = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-c", reading, str(tmp_path)], capture_output=True, text=True, check=True
+        )
+        seen.append((done.stderr.strip().splitlines()[-1], done.stdout.count('"agent": "a"')))
+    assert seen == [("['export.sealer', 'export.journal']", 1), ("[]", 1)]
