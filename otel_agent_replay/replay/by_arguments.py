@@ -17,7 +17,8 @@ from otel_agent_replay.boundary.crossing import Answer, Place
 from otel_agent_replay.errors import CrossingRefused, DamagedRecording, MissingPayload, ReplayInterrupt, TapeUnreadable
 from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun
 from otel_agent_replay.payload.codec import decode
-from otel_agent_replay.replay.tape import Entry, Tape
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape_entry import Entry
 from otel_agent_replay.replay.virtual_clock import VirtualClock
 from otel_agent_replay.replay.writes import (
     NOTHING_WRITTEN,

@@ -15,7 +15,8 @@ from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, Re
 from otel_agent_replay.replay.playback import Playback, TapeAnswer
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.recorded_waits import TapedWait
-from otel_agent_replay.replay.tape import Entry, Tape, is_background_save
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape_entry import Entry, is_background_save
 
 _FIRST_ERROR = 400  # of HTTP's status codes
 _STOPPED = frozenset({RunStatus.ERROR, RunStatus.ABORTED, RunStatus.DEPARTED})

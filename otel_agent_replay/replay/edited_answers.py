@@ -17,7 +17,8 @@ from otel_agent_replay.model import Call, Kind, MediaType, Outcome, OutcomeStatu
 from otel_agent_replay.payload.codec import encode
 from otel_agent_replay.replay.by_arguments import ByArguments, RecordedAnswer
 from otel_agent_replay.replay.continued import ContinuedPlayback
-from otel_agent_replay.replay.tape import Entry, Tape
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape_entry import Entry
 from otel_agent_replay.replay.writes import Key, key_of, repeats
 
 _Like = tuple[tuple[str, ...], Kind, str, bytes]

@@ -23,7 +23,8 @@ from otel_agent_replay.payload.codec import decode
 from otel_agent_replay.replay import langgraph_entrance
 from otel_agent_replay.replay.langgraph_entrance import is_of_langgraph
 from otel_agent_replay.replay.past import Past
-from otel_agent_replay.replay.tape import Entry, Tape
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape_entry import Entry
 
 
 @dataclass(frozen=True, slots=True)

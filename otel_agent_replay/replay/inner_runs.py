@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from otel_agent_replay import semconv
 from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Kind, RecordedRun, RecordedSpan
-from otel_agent_replay.replay.tape import Path, unnumbered
+from otel_agent_replay.replay.tape import unnumbered
+from otel_agent_replay.replay.tape_entry import Path
 
 
 @frozen

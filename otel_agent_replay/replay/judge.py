@@ -73,7 +73,7 @@ def judge(tape: Tape, playback: Playback, end: End) -> ReplayVerdict:
         departure=departure,
         steps_recorded=tape.steps,
         steps_replayed=tape.taken,
-        reads_replayed=tape.reads_taken,
+        reads_replayed=tape.reads.taken,
         reads_never_made=tape.count_reads_left(),
         never_asked=tuple(MissedStep(entry.node.step, entry.node.path) for entry in left[:_MOST_MISSED]),
         tape_ended=isinstance(end.interrupt, TapeEnded) or tape.died,

@@ -27,7 +27,8 @@ from otel_agent_replay.boundary.ticks import TURNS_COUNTED
 from otel_agent_replay.replay.early_timers import call_next_timer
 from otel_agent_replay.replay.loop_turns import RecordedTurns, ReplayedTurns
 from otel_agent_replay.replay.quiet import Rest, loop_is_idle, one_turn, quiet_loop, quiet_threads, threads_are_alone
-from otel_agent_replay.replay.tape import Entry, Tape, ThreadEnd
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape_entry import Entry, ThreadEnd
 
 Ending = Entry | ThreadEnd
 

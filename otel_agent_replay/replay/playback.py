@@ -26,7 +26,8 @@ from otel_agent_replay.model import ORDER_MARKS, Call, Kind, Outcome, OutcomeSta
 from otel_agent_replay.replay import matching
 from otel_agent_replay.replay.order import CompletionOrder
 from otel_agent_replay.replay.recorded_waits import TapedWait
-from otel_agent_replay.replay.tape import Entry, Tape
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape_entry import Entry
 
 _PENDING = Outcome(status=OutcomeStatus.PENDING, notes=("the recorded process died during this call",))
 _IS_PENDING = OutcomeStatus.PENDING  # naming a member costs 70 ns before Python 3.12
@@ -109,7 +110,7 @@ class Playback:
         """Return the next recorded bulk read of that name there, or None."""
         if self.interrupt is not None:
             raise self.interrupt
-        read = self.tape.take_read(place.path, kind, name, strand)
+        read = self.tape.reads.take(place.path, kind, name, strand)
         if read is not None and name in ORDER_MARKS:
             self._await_turn(read)
         return read
@@ -118,7 +119,7 @@ class Playback:
         """Return what became of the next wait of that name there, or None."""
         if self.interrupt is not None:
             raise self.interrupt
-        read = self.tape.take_wait(place.path, name, strand)
+        read = self.tape.reads.take_wait(place.path, name, strand)
         return None if read is None else TapedWait(read, self.tape, self.order, lambda: self.interrupt)
 
     def _await_turn(self, read: Read) -> None:
@@ -141,7 +142,7 @@ class Playback:
         elif read is None:
             raise AssertionError("either a call or a read departs")
         else:
-            left = self.tape.reads_left(place.path)
+            left = self.tape.reads.left(place.path)
             departure = matching.explain_read(read[0], read[1], place.path, place.step, left)
         departure.location = application_place(sys._getframe(1))
         return self.stop(departure)

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from otel_agent_replay.model import EMPTY_DIGEST, AnswerSource, Call, Node, Outcome, OutcomeStatus, RecordedRun
-from otel_agent_replay.replay.tape import Entry, Tape
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape_entry import Entry
 from otel_agent_replay.replay.writes import NOTHING_WRITTEN, Key, key_of, repeats, writes_in
 
 _NOT_NOW = frozenset({408, 425, 429})

@@ -16,7 +16,8 @@ from otel_agent_replay.errors import ReplayInterrupt
 from otel_agent_replay.model import Read
 from otel_agent_replay.replay.order import CompletionOrder
 from otel_agent_replay.replay.quiet import Rest
-from otel_agent_replay.replay.tape import Tape, ThreadEnd
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape_entry import ThreadEnd
 
 _SHORTEST_REST = 0.25  # seconds of rest that any wait is given
 _LONGEST_REST = 60.0  # seconds, whatever the deadline

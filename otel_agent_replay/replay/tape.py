@@ -13,79 +13,28 @@ import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from otel_agent_replay import semconv
 from otel_agent_replay.boundary.native_waits import plain_acquire
 from otel_agent_replay.errors import DamagedRecording, MissingPayload
 from otel_agent_replay.model import (
-    CLIENT_STRAND,
-    EMPTY_DIGEST,
-    TIMER,
     Call,
     Kind,
     Node,
     Outcome,
     OutcomeStatus,
     Payload,
-    Read,
     RecordedRun,
     SideEffect,
     digest_of,
     make_outcome,
 )
 from otel_agent_replay.replay.past import Past
+from otel_agent_replay.replay.proved import proved
+from otel_agent_replay.replay.tape_entry import Entry, Path, ThreadEnd, is_background_save
+from otel_agent_replay.replay.tape_reads import TapeReads
 
-Path = tuple[str, ...]
 _NUMBER = re.compile(r"#\d+\Z")
 _SCOPE = f"{Kind.SCOPE.value}:"
 _MOST_SCANNED = 256  # how far an identical request is searched for its own strand's answer
-
-
-class Entry:
-    """One recorded crossing on the tape.
-
-    `span` gives its recorded Unix nanoseconds (begin, end; 0 when unknown). `below` tells that it happened
-    inside another crossing: when that one is answered from the tape, nobody asks for this one. `taken` tells
-    that it was handed out. `step` is 0 when it has none, `key` its idempotency key. `begin_turn` and `end_turn` belong
-    to `order`, `canonical` to `playback`.
-    """
-
-    # What each answer needs lies here too: a long tape is not near the processor, and each hop from object to object
-    # is felt.
-    __slots__ = (
-        "begin_turn", "below", "call", "canonical", "end_turn", "key", "node", "outcome", "span", "step", "strand",
-        "taken",
-    )  # fmt: skip
-
-    def __init__(self, node: Node, call: Call, span: tuple[int, int], below: bool) -> None:
-        self.node = node
-        self.call = call
-        self.outcome = node.outcome
-        self.step = node.step or 0
-        self.key = call.idempotency_key
-        self.strand = node.strand
-        self.span = span
-        self.below = below
-        self.taken = False
-        self.begin_turn = -1
-        self.end_turn = -1
-        self.canonical: bytes | None = None
-
-
-class ThreadEnd:
-    """The end of a thread or a pool's task, a put on a queue, a wait that was given up: `sequence` in the run's order.
-    The rest is `order`'s.
-    """
-
-    __slots__ = ("begin_turn", "end_turn", "sequence", "span", "step", "strand")
-
-    def __init__(self, read: Read) -> None:
-        at = read.value if isinstance(read.value, int) else 0
-        self.sequence = read.sequence
-        self.strand = read.strand
-        self.span = (at, at)
-        self.step = 0
-        self.begin_turn = -1
-        self.end_turn = -1
 
 
 class _Group:
@@ -98,42 +47,10 @@ class _Group:
         self.start = 0
 
 
-class _Reads:
-    """The bulk reads of one place, each handed out once, in order within strand, kind and name."""
-
-    __slots__ = ("_any", "_exact", "left")
-
-    def __init__(self, reads: list[Read]) -> None:
-        self._exact: dict[tuple[str, Kind, str], deque[int]] = {}
-        self._any: dict[tuple[Kind, str], list[int]] = {}
-        self.left: dict[int, Read] = dict(enumerate(reads))
-        for number, read in self.left.items():
-            self._exact.setdefault((read.strand, read.kind, read.name), deque()).append(number)
-            self._any.setdefault((read.kind, read.name), []).append(number)
-
-    def take(self, kind: Kind, name: str, strand: str) -> Read | None:
-        """Return the next read of that name in `strand`; from any strand when `strand` recorded none here."""
-        if (strand, kind, name) in self._exact:
-            return self.take_own(kind, name, strand)
-        for number in self._any.get((kind, name), ()):
-            read = self.left.pop(number, None)
-            if read is not None:
-                return read
-        return None
-
-    def take_own(self, kind: Kind, name: str, strand: str) -> Read | None:
-        """Return the next read of that name in `strand`."""
-        numbers = self._exact.get((strand, kind, name))
-        while numbers:
-            read = self.left.pop(numbers.popleft(), None)
-            if read is not None:
-                return read
-        return None
-
-
 class Tape:
-    """One run, ready for playback. Thread-safe. `entries` are its crossings in the order they began.
+    """One run, ready for playback. Thread-safe.
 
+    `entries` are its crossings in the order they began, `reads` its bulk reads.
     With `before_step` the tape ends just before that step begins, as if the process had died there. The steps in
     `without` are left out of it, and what failed or only read below them. What lies in the `past` is `skipped`: it
     happened, and nobody asks for it.
@@ -157,7 +74,7 @@ class Tape:
         self.root: Node | None = None
         self.entries: list[Entry] = []
         self.skipped: list[Entry] = []
-        self.reads_taken = 0
+        self.reads = TapeReads(self._cut, past)
         self.thread_ends: dict[int, ThreadEnd] = {}
         self._payload = recorded.payload
         self._nodes: list[Node] = []
@@ -165,8 +82,6 @@ class Tape:
         self._lock = threading.Lock()
         self._acquire, self._release = plain_acquire(self._lock), self._lock.release  # a third of what `with` costs
         self._exact: dict[tuple[Path, Kind, str], dict[bytes, Entry | deque[Entry]]] = {}  # by place, then by digest
-        self._with_reads: dict[Path, Node] = {}
-        self._reads: dict[Path, _Reads] = {}
         self._relaxed: dict[tuple[Path, Kind, str, bytes], list[Entry]] | None = None
         self._alike: dict[tuple[Path, Kind, str], _Group] | None = None
         self._by_strand: dict[str, deque[Entry]] | None = None
@@ -183,7 +98,7 @@ class Tape:
             path = node.path
             parent = path[:-1]
             if node.reads:
-                self._with_reads[path] = node
+                self.reads.add(node)
             if node.kind is Kind.RUN:
                 if self.root is None:
                     self.root = node
@@ -218,15 +133,7 @@ class Tape:
                 same.append(entry)
 
     def _keep_thread_ends(self, node: Node) -> None:
-        ends = (read for read in node.reads if read.has_turn and self._is_to_come(read) and self._counts(read.name))
-        self.thread_ends.update({read.sequence: ThreadEnd(read) for read in ends})
-
-    def _counts(self, name: str) -> bool:
-        """Whether a wait of that name can be found again: who enters in the middle counts timers from there."""
-        return self.past is None or not name.startswith(TIMER)
-
-    def _is_to_come(self, read: Read) -> bool:
-        return read.sequence < self._cut and (self.past is None or not self.past.has_read(read))
+        self.thread_ends.update({read.sequence: ThreadEnd(read) for read in self.reads.with_turns(node)})
 
     def _is_left_out(self, node: Node) -> bool:
         step = node.step
@@ -368,55 +275,9 @@ class Tape:
             waiting.popleft()
         return waiting[0] if waiting else None
 
-    def take_read(self, place: Path, kind: Kind, name: str, strand: str) -> Read | None:
-        """Hand out the next bulk read of that name at `place`, or None when none is left."""
-        with self._lock:
-            reads = self._reads_at(place)
-            read = None if reads is None else reads.take(kind, name, strand)
-            self.reads_taken += read is not None
-            return read
-
-    def take_wait(self, place: Path, name: str, strand: str) -> Read | None:
-        """The same for what became of a wait: another thread of control's is never given."""
-        with self._lock:
-            reads = self._reads_at(place) if self._counts(name) else None
-            read = None if reads is None else reads.take_own(Kind.CLOCK, name, strand)
-            self.reads_taken += read is not None
-            return read
-
-    def reads_left(self, place: Path) -> list[Read]:
-        """Return the reads at `place` that were not handed out."""
-        with self._lock:
-            reads = self._reads_at(place)
-            return [] if reads is None else list(reads.left.values())
-
     def count_reads_left(self) -> int:
         """Return how many recorded reads were never made, leaving out those inside a crossing."""
-        inside = {entry.node.path for entry in self.entries}
-        return sum(
-            len(self.reads_left(path))
-            for path in self._with_reads
-            if not any(path[:length] in inside for length in range(1, len(path) + 1))
-        )
-
-    def _reads_at(self, place: Path) -> _Reads | None:
-        reads = self._reads.get(place)
-        if reads is None:
-            node = self._with_reads.get(place)
-            if node is None:
-                return None
-            made_here = [read for read in node.reads if read.strand != CLIENT_STRAND and self._is_to_come(read)]
-            reads = self._reads[place] = _Reads(sorted(made_here, key=lambda read: read.sequence))
-        return reads
-
-    def client_environment(self) -> dict[str, str | None]:
-        """Return the model clients' variables as they were when the run began; None for a masked one."""
-        reads = () if self.root is None else self.root.reads
-        return {
-            read.name[len("os.environ[") : -1]: None if read.masked else str(read.value)
-            for read in reads
-            if read.strand == CLIENT_STRAND and read.kind is Kind.ENV and read.name.startswith("os.environ[")
-        }
+        return self.reads.count_left({entry.node.path for entry in self.entries})
 
     def outcome(self, entry: Entry) -> Outcome:
         """Return the recorded outcome with its bytes. Raises MissingPayload, DamagedRecording."""
@@ -458,18 +319,9 @@ class Tape:
         """Return the payload with its bytes, proved by the digest. Raises MissingPayload, DamagedRecording."""
         if payload.data is not None:
             return payload
-        digest = payload.digest
-        data = b"" if digest == EMPTY_DIGEST else self._payload(digest)
-        if data is None:
-            raise MissingPayload(digest, _wanted_for(entry, what))
-        if digest_of(data) != digest:
-            raise DamagedRecording(f"payload {digest.hex()[:16]} ({_wanted_for(entry, what)}) was altered")
-        return Payload(digest, data, payload.media_type, len(data))
-
-
-def is_background_save(call: Call) -> bool:
-    """Whether a call is a save of LangGraph's: it makes them in threads of its own, beside what its nodes do."""
-    return call.kind is Kind.CHECKPOINT and semconv.LANGGRAPH_THREAD_ID in call.attributes
+        return proved(
+            payload, self._payload, f"{what} of the run" if entry is None else f"{what} of step {entry.node.step}"
+        )
 
 
 def _begin_of(recorded: RecordedRun, step: int | None) -> float:
@@ -478,10 +330,6 @@ def _begin_of(recorded: RecordedRun, step: int | None) -> float:
         return math.inf
     begins = [node.sequence for node in recorded.nodes if node.step is not None and node.step >= step]
     return min(begins, default=math.inf)
-
-
-def _wanted_for(entry: Entry | None, what: str) -> str:
-    return f"{what} of the run" if entry is None else f"{what} of step {entry.node.step}"
 
 
 def unnumbered(path: Path) -> Path:

@@ -8,7 +8,8 @@ from typing import Any
 
 from otel_agent_replay.boundary.crossing import Crossing
 from otel_agent_replay.model import AnswerSource, Word
-from otel_agent_replay.replay.tape import Entry, Tape
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape_entry import Entry
 
 
 class How(Word):

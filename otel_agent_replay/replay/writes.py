@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from otel_agent_replay.model import Call, Kind, SideEffect
-from otel_agent_replay.replay.tape import Entry
+from otel_agent_replay.replay.tape_entry import Entry
 
 NOTHING_WRITTEN = 0
 Key = tuple[Kind, str, bytes]

@@ -13,7 +13,7 @@ import pytest
 
 from otel_agent_replay.boundary import threads
 from otel_agent_replay.replay.order import CompletionOrder
-from otel_agent_replay.replay.tape import ThreadEnd
+from otel_agent_replay.replay.tape_entry import ThreadEnd
 from tests.taped_runs import Replayed, record, tool
 
 

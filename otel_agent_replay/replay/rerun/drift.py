@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from otel_agent_replay.boundary.crossing import Crossing
 from otel_agent_replay.model import AnswerSource, Outcome, OutcomeStatus, RecordedRun, SideEffect
-from otel_agent_replay.replay.tape import Entry, Tape
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape_entry import Entry
 from otel_agent_replay.replay.writes import Key, key_of, repeats, writes_in
 
 

@@ -19,7 +19,8 @@ from otel_agent_replay.errors import DamagedRecording, MissingPayload, ReplayInt
 from otel_agent_replay.model import Call, Kind, MediaType, Outcome, OutcomeStatus, Payload, Read
 from otel_agent_replay.payload.codec import decode, encode
 from otel_agent_replay.replay.by_arguments import RecordedAnswer
-from otel_agent_replay.replay.tape import Entry, Tape
+from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape_entry import Entry
 
 SHARED_WORDS = 0.5
 """Share of the words of both texts that texts which fit closely have in common."""

@@ -68,7 +68,7 @@ def test_what_lies_before_is_skipped_and_never_handed_out():
     assert [entry.step for entry in tape.entries] == [3, 4, 5]
     assert tape.steps == 5
     scopes = [node.path for node in recorded.nodes if node.kind is Kind.SCOPE]
-    assert [len(tape.reads_left(path)) for path in scopes] == [0, 1, 1]
+    assert [len(tape.reads.left(path)) for path in scopes] == [0, 1, 1]
     assert [entrance.past.has(node) for node in recorded.nodes if node.kind is Kind.SCOPE] == [True, False, False]
     again = Place.root("agent").child(Kind.SCOPE, "round")
     RecordedPlaces(tape.nodes, goes_on=True, past=entrance.past).scope(again, str)
