@@ -69,7 +69,7 @@ _SMALL, _SHORT = 256, 512
 
 Reading each of them costs more than all its values do, and a run has some hundred such leaves.
 """
-_STATISTICS = ["run_id", "root", "start_ns", "number"]
+STATISTICS = ["run_id", "root", "start_ns", "number"]
 """What prunes row groups. Statistics of other columns would only make the footer longer, but for those of columns that
 hold nothing in a file of one row group: a reader leaves these out.
 """
@@ -204,7 +204,7 @@ def _writer(path: Path, schema: pa.Schema, first: pa.Table, *, alone: bool) -> p
             if leaf not in small
         },
         column_encoding=encodings,
-        write_statistics=[leaf for leaf in leaves if leaf in _STATISTICS or (alone and leaf in empty)],
+        write_statistics=[leaf for leaf in leaves if leaf in STATISTICS or (alone and leaf in empty)],
         data_page_size=_PAGE_BYTES,
         write_page_checksum=True,
         store_schema=False,

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from otel_agent_replay.frozen import frozen
 from otel_agent_replay.lake import kernels
-from otel_agent_replay.lake.parquet_file import column_of, damage_named, opened
+from otel_agent_replay.lake.parquet_file import STATISTICS, column_of, damage_named, opened
 from otel_agent_replay.lake.schema import file_facts
 
 _RUN_ID = "run_id"
@@ -96,6 +96,8 @@ def _telling(metadata: pq.FileMetaData) -> list[int] | None:
     group = metadata.row_group(0)
     leaves = [group.column(place) for place in range(metadata.num_columns)]
     empty = list(map(_is_empty, leaves))
+    if sum(leaf.is_stats_set for leaf in leaves) - sum(empty) > len(STATISTICS):
+        return None  # by another writer, which says the same of lists that are there and empty
     found: list[int] = []
     for holds_nothing, members in groupby(range(len(leaves)), key=empty.__getitem__):
         places = list(members)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow.parquet as pq
 import pytest
 
+from otel_agent_replay import semconv
 from otel_agent_replay.lake import writer
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.layout import SPANS, all_files
@@ -28,6 +31,10 @@ def leaves(path):
         for group in range(metadata.num_row_groups)
         for place in range(metadata.num_columns)
     ]
+
+
+def _without_reasons(attributes):
+    return {key: value for key, value in attributes.items() if key != semconv.RESPONSE_FINISH_REASONS}
 
 
 def same(loaded, run):
@@ -70,8 +77,18 @@ def test_a_column_that_holds_nothing_is_not_read(stored):
 
 
 def test_a_file_whose_every_leaf_has_statistics_is_read_whole(stored):
-    """Another writer tells of leaves inside a column that they hold nothing: the column is read with them."""
+    """Another writer tells of the leaves of lists that are there and empty that they hold nothing: they are read."""
     lake, run, path = stored
+    root = run.spans[0]
+    attributes = {**root.span.attributes, semconv.RESPONSE_FINISH_REASONS: ()}
+    root = replace(root, span=replace(root.span, attributes=attributes))
+    spans = tuple(
+        replace(item, span=replace(item.span, attributes=_without_reasons(item.span.attributes)))
+        for item in run.spans[1:]
+    )
+    run = replace(run, spans=(root, *spans))
+    path.unlink()
+    write_runs(lake.root, [run], segments=["one"])
     metadata = pq.read_metadata(path).metadata
     table = pq.read_table(path).replace_schema_metadata(metadata)
     pq.write_table(table, path, write_statistics=True)
