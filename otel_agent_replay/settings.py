@@ -9,12 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import field, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.kinds import CaptureLevel
 
 PREFIX = "AGENT_REPLAY_"
@@ -71,7 +70,7 @@ def _option(default: Any, parse: Callable[[str], Any], meaning: str) -> Any:
     return field(default=default, metadata={"parse": parse, "meaning": meaning})
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The options in force. Build it with `Settings.load`; every field's environment name is AGENT_REPLAY_<FIELD>."""
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay.errors import ApprovalRequired
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import MediaType
 from otel_agent_replay.payload.canonical import canonical_body
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Grant:
     """What a person approved: `digest` is that of the exact action, `state` the digest of what they saw before.
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from otel_agent_replay.boundary.crossing import Answer, Place
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Call, Kind, Outcome, RunStatus
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from otel_agent_replay.boundary.runs import Continuation
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Terms:
     """What a tool declares about being called twice.
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from urllib.parse import urlsplit
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.http_coding import CodingError, codings_of, decoded_chunks
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import (
     AttributeValue,
     Call,
@@ -37,7 +37,7 @@ _NO_FACTS: Mapping[str, AttributeValue] = {}
 _HTTP, _MODEL, _READ, _WRITE = Kind.HTTP, Kind.MODEL, SideEffect.READ, SideEffect.WRITE
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SentRequest:
     """A request as the client hands it over. `body` is None when it is known only after it was sent.
 

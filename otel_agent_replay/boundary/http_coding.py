@@ -10,10 +10,10 @@ import importlib
 import importlib.util
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from otel_agent_replay.boundary.http_frames import MEDIA_TYPE, masked_frames
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.payload.redaction import Redaction
 
 MOST_DECODED = 64 << 20
@@ -158,7 +158,7 @@ def _encoded_chunks(pieces: Sequence[bytes], coding: str) -> list[bytes]:
     return out
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Masked:
     """A body after redaction: as many chunks as came, what they unpack to, whether they are what came."""
 

@@ -28,9 +28,8 @@ fits are refused, and so is plain HTTP that reads but that nobody declared: it w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Word
 from otel_agent_replay.model.kinds import AnswerSource, Kind, SideEffect
 
@@ -48,7 +47,7 @@ class OffTape(Word):
     NOT_APPLICABLE = "not_applicable"  # some source always answers, or refuses
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Mode:
     """A row of cells. `cells` is keyed by (kind, side effect), or (kind, None) for every other side effect of it.
 

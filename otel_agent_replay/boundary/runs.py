@@ -8,16 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from otel_agent_replay.boundary.crossing import Crossing, Place
 from otel_agent_replay.boundary.session import Session
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import CaptureLevel, Payload
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunRequest:
     """What is known of a run before it starts. `input` holds the typed arguments; `entry` is module:qualified.name.
 
@@ -39,7 +38,7 @@ def _nothing(_crossing: Crossing) -> None:
     """Tell nobody."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Continuation:
     """What a run that goes on from a recording takes over from it.
 

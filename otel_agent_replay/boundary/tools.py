@@ -11,7 +11,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -30,7 +30,6 @@ from otel_agent_replay.boundary.outcomes import (
 from otel_agent_replay.boundary.served_items import serve_items, serve_items_async
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import AwaitingPerson
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import (
     AnswerSource,
     Approval,
@@ -58,7 +57,7 @@ KEY_PARAMETER = "idempotency_key"
 """Name under which a tool may ask for its key, and under which its status query gets it."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Safeguards:
     """What a tool or approval declared beyond its side effect.
 
@@ -77,7 +76,7 @@ class Safeguards:
     key_parameter: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Declaration:
     """What a decorated function was declared to be.
 

@@ -7,18 +7,18 @@ on another day, only reads the decision. The journal always has every state, and
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.http_faults import report
 from otel_agent_replay.boundary.session import active_for_call
 from otel_agent_replay.capture.recorder import Recorder
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import RunStatus
 from otel_agent_replay.wire.text import whole_text
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class StatesKept:
     """The policy of a process. With `only_failed` the states of a run that ended well are left out of the lake.
 

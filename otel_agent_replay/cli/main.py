@@ -6,6 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -13,7 +14,6 @@ import click
 
 from otel_agent_replay.cli.output import CANNOT_JUDGE, NOT_NOW, USAGE, complain
 from otel_agent_replay.errors import AgentReplayError, ConfigurationError, RunBusy
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.version import VERSION
 
 _INTERRUPTED = 130
@@ -27,7 +27,7 @@ _REMEDIES = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LazyCommand:
     """Where a command lives, and its line in the list; its module is imported only when it is called."""
 

@@ -6,7 +6,7 @@ Splits what counts (added, removed, changed, moved) from what does not (order am
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from otel_agent_replay.compare.changes import (
     Added,
@@ -25,7 +25,6 @@ from otel_agent_replay.compare.node_changes import PairComparer
 from otel_agent_replay.compare.timeline import Timeline
 from otel_agent_replay.compare.tree import ROOT, Tree
 from otel_agent_replay.compare.tree_alignment import Alignment, Pair, Rule
-from otel_agent_replay.frozen import frozen
 
 TIMING_TOLERANCE = 0.2
 """Share of the longer duration within which two durations count as equal."""
@@ -33,7 +32,7 @@ TIMING_FLOOR_NS = 1_000_000
 """Durations that differ by less than this many nanoseconds count as equal."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Sides:
     """Two trees with their pairs and clocks."""
 
@@ -73,7 +72,7 @@ def _kept(references: dict[int, NodeRef], tree: Tree, index: int) -> NodeRef:
     return found
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ChangeList:
     """`placed` in order of their moments; the first is where the runs part."""
 

@@ -6,10 +6,10 @@ Owns the list of kinds of changes and of fields. How a change came about is `dep
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay.compare.tree import Tree
 from otel_agent_replay.compare.tree_alignment import Rule
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Kind, Word
 from otel_agent_replay.payload.difference import Difference
 
@@ -56,7 +56,7 @@ _REQUEST_FIELDS = frozenset(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NodeRef:
     """A node of one of the runs. `index` is its place in preorder; `kind` is "span" for another library's span.
 
@@ -80,7 +80,7 @@ class NodeRef:
         return what if self.step is None else f"step {self.step} · {what}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FieldChange:
     """One field that differs, at one place or more (`payload.difference.MISSING` on a side that has nothing there).
 
@@ -94,7 +94,7 @@ class FieldChange:
     by_digest: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Added:
     """A step that only run B has; `below` more hang under it. `wraps`: steps of A go on inside it."""
 
@@ -103,7 +103,7 @@ class Added:
     wraps: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Removed:
     """A step that only run A has."""
 
@@ -112,7 +112,7 @@ class Removed:
     wraps: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Changed:
     """One step of both runs of which something differs. `rule` says why the two were taken for one."""
 
@@ -122,7 +122,7 @@ class Changed:
     rule: Rule
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Moved:
     """The same step at another place: under another parent, or before instead of after a step it did not overlap."""
 
@@ -130,7 +130,7 @@ class Moved:
     b: NodeRef
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Reordered:
     """The same step in another order among steps that ran at the same time: no change of substance."""
 
@@ -138,7 +138,7 @@ class Reordered:
     b: NodeRef
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TimingOnly:
     """Equal steps whose durations (nanoseconds) differ beyond the tolerance: no change of substance."""
 
@@ -152,7 +152,7 @@ Change = Added | Removed | Changed | Moved
 """What counts as a difference."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Placed:
     """A change with its moment: how many events of paired steps went before it, in the run where that is less."""
 

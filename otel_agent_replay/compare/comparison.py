@@ -6,7 +6,7 @@ Pure: no storage, no tracing, no clock. `compare(b, a)` is the mirror of `compar
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from otel_agent_replay.compare.by_hand import StepPair, told, with_hints
 from otel_agent_replay.compare.change_list import Sides, list_changes
@@ -25,7 +25,6 @@ from otel_agent_replay.compare.sentence import verdict_sentence
 from otel_agent_replay.compare.substance import RunSubstance
 from otel_agent_replay.compare.tree import build_tree
 from otel_agent_replay.compare.tree_alignment import Alignment, align_trees
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import RecordedRun, Run, Word
 
 SIMILARITY_FLOOR = 0.25
@@ -41,7 +40,7 @@ class Verdict(Word):
     NOT_COMPARABLE = "not comparable"  # from the departure on nothing can be said
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Trust:
     """How far the pairing carries: nodes of each run, how many were paired, and their share of all (0 to 1)."""
 
@@ -57,7 +56,7 @@ class Trust:
         return 2 * self.paired / total if total else 1.0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Comparison:
     """The difference of two runs. A is the base of every relative number.
 

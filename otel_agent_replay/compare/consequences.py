@@ -15,7 +15,6 @@ from otel_agent_replay.compare.change_list import Sides
 from otel_agent_replay.compare.changes import Added, Change, Changed, FieldChange, Moved, Placed, Removed
 from otel_agent_replay.compare.substance import RunSubstance
 from otel_agent_replay.compare.tree import Tree
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import EdgeBasis, Word
 from otel_agent_replay.payload.canonical import canonical_json
 from otel_agent_replay.payload.difference import MISSING
@@ -41,7 +40,7 @@ class Basis(Word):
         return EdgeBasis.INFERRED if self is Basis.LATER else EdgeBasis.RECORDED
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Consequence:
     """A later change and its link to the departure; `words` are what it carries, a few of them."""
 

@@ -7,6 +7,7 @@ is one of those that mean "not comparable from here", which is neither "same" no
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay.compare.cause_walk import Walker
 from otel_agent_replay.compare.change_list import Sides
@@ -16,7 +17,6 @@ from otel_agent_replay.compare.redacted import masks_asked, may_be_equal, relate
 from otel_agent_replay.compare.timeline import Timeline
 from otel_agent_replay.compare.tree import Tree
 from otel_agent_replay.compare.walk import WalkEnd
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import (
     AnswerSource,
     Kind,
@@ -95,7 +95,7 @@ _AMBIENT = frozenset({"time", "datetime", "random", "entropy", "numpy.random", "
 _HOPS_TOLD = 8  # sentences; the walk as data has all
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Departure:
     """Where the runs part. `counterpart` is what the other run did instead, at the same moment.
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay import semconv
 from otel_agent_replay.compare.substance import RunSubstance, Substance, failure_tree, without_loopback_ports
 from otel_agent_replay.compare.tree import Tree, TreeNode
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Kind, RecordedSpan
 from otel_agent_replay.payload.canonical import canonical_json
 
@@ -22,7 +22,7 @@ _IDS = re.compile(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Keys:
     """One list a key, indexed as the tree's nodes.
 
@@ -76,7 +76,7 @@ def label_of(recorded: RecordedSpan | None) -> str:
     return f"{node.kind} {_IDS.sub('*', name)}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Payloads:
     """The payload digests of a tree's nodes, None where there is none: what was asked and what was answered."""
 

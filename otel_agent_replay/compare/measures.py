@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay import semconv
 from otel_agent_replay.compare.change_list import Sides
 from otel_agent_replay.compare.changes import NodeRef
 from otel_agent_replay.compare.tree import ROOT, Tree
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Kind, RecordedSpan
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Measure:
     """One number of both runs; None where it is unknown. A is the base."""
 
@@ -30,7 +30,7 @@ class Measure:
         return None if self.absolute is None or not self.before else self.absolute / self.before
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Measures:
     """Latency in nanoseconds, tokens as the provider counted them, cost in US dollars."""
 
@@ -40,7 +40,7 @@ class Measures:
     cost_usd: Measure
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class NodeMeasures:
     """The numbers of one node; `a` or `b` is None for a node of one run only."""
 

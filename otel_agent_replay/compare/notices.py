@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay.compare.change_list import Sides
 from otel_agent_replay.compare.changes import Changed, Placed
 from otel_agent_replay.compare.node_changes import stopped_early
 from otel_agent_replay.compare.substance import RunSubstance
 from otel_agent_replay.compare.tree import Tree
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Fidelity, Kind, OutcomeStatus, RecordedRun, RunStatus
 from otel_agent_replay.payload.difference import WORK
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Notice:
     """One thing to know before reading on. `run` is "A", "B" or "A and B"; `code` is stable for scripts.
 

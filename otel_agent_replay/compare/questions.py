@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay.compare.change_list import Sides
 from otel_agent_replay.compare.changes import (
@@ -21,7 +22,6 @@ from otel_agent_replay.compare.changes import (
 )
 from otel_agent_replay.compare.text_facts import compare_texts
 from otel_agent_replay.compare.tree import ROOT
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Kind, OutcomeStatus, Payload, RecordedRun, Versions, Word
 
 
@@ -51,7 +51,7 @@ class Reply(Word):
     NOTHING = "none in either run"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Question:
     """One question answered: `compared` pairs were looked at, `differing` changes found, `first` among them."""
 

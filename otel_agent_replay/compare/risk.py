@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -18,7 +18,6 @@ from otel_agent_replay.compare.comparison import Comparison
 from otel_agent_replay.compare.departure import Cause
 from otel_agent_replay.compare.text_facts import compare_texts
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import AnswerSource, Kind, Node, OutcomeStatus, RecordedRun, SideEffect
 
 _CHECKS = ("approval", "permission", "policy")
@@ -46,7 +45,7 @@ _FIELDS = {
 }
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RiskRule:
     """What the user says of steps: `name` and `kind` are patterns (`*`); the first rule that fits a step counts.
 
@@ -65,7 +64,7 @@ class RiskRule:
         return fnmatchcase(name, self.name) and fnmatchcase(kind, self.kind)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RankedChange:
     """A change with its rank, 0 to 100, and why; `number` is its place in `Comparison.changes`.
 
@@ -120,7 +119,7 @@ def _unseen(item: RankedChange, cause: Cause) -> RankedChange:
     return replace(item, reasons=reasons, is_improvement=False)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class _Step:
     """What is known of one node: `label` with where it is known from."""
 

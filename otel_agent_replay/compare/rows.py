@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay.compare.change_list import ChangeList, Sides
 from otel_agent_replay.compare.changes import Added, Change, Changed, Moved, NodeRef, Removed
 from otel_agent_replay.compare.tree import ROOT
 from otel_agent_replay.compare.tree_alignment import Rule
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Word
 
 
@@ -24,7 +24,7 @@ class Mark(Word):
     UNOBSERVED = "·"  # below a step that one run answered without running it
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Row:
     """One row: a pair, or a node of one run. `rule` is why a pair is one; `change` what counts about it."""
 

@@ -10,14 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Sequence
-
-from otel_agent_replay.frozen import frozen
+from dataclasses import dataclass
 
 CELL_BUDGET = 200_000_000
 """Largest product of two list lengths, in machine words of 64 cells, that is aligned cell by cell."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Match:
     """Position `left` pairs with position `right`, found by layer number `layer`."""
 
@@ -26,7 +25,7 @@ class Match:
     layer: int
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SequenceAlignment:
     """`matches` in order of both lists; `crossed` stand in another order; `within` tells of the budget."""
 

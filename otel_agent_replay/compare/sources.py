@@ -10,13 +10,13 @@ import math
 import re
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay.compare.answer_index import Side
 from otel_agent_replay.compare.changes import Changed, reference
 from otel_agent_replay.compare.telling_parts import TellingPart, telling_parts
 from otel_agent_replay.compare.tree import ROOT
 from otel_agent_replay.compare.walk import HopBasis, WalkEnd
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Read
 from otel_agent_replay.payload.difference import MISSING
 
@@ -30,7 +30,7 @@ _SOURCES = 50  # of one step
 _LOOKS = 200_000  # texts looked for, of one step
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Taken:
     """Something a step took: from the answer of `source`, at `source_path`; it stands at `path` of the step."""
 
@@ -42,7 +42,7 @@ class Taken:
     words: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Found:
     """What a step took; `end` says why the walk ends at it where it took nothing that differs."""
 

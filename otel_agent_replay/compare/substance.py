@@ -12,13 +12,12 @@ import re
 import zlib
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 from otel_agent_replay import semconv
 from otel_agent_replay.compare.model_forms import finish_in_one_form, request_in_one_form
 from otel_agent_replay.compare.model_messages import settled_request
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Call, Failure, Kind, MediaType, Node, Outcome, Payload, RecordedRun, RecordedSpan
 from otel_agent_replay.model.exchange import MEANINGFUL_HEADERS
 from otel_agent_replay.payload.canonical import is_json
@@ -31,7 +30,7 @@ KEPT_BYTES = 16 * 1024 * 1024
 """Payloads of a run whose trees are kept, in bytes: pairing looks at a node once, telling its differences again."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Substance:
     """One side of an exchange: `tree` is what counts, `volatile` what does not, by name.
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from otel_agent_replay.frozen import frozen
 
 WORK = 20_000
 """Values of one payload whose parts are listed, at most."""
@@ -22,7 +21,7 @@ _DEEP = 60  # levels
 _JSON_TEXT = 1_000_000  # characters of a text that is read as JSON
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TellingPart:
     """One part: its place in the value (`items[2].id`), its digest, and its text where it is one ("" else)."""
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Word
 
 COMPARED = 50_000
@@ -30,7 +30,7 @@ class FactKind(Word):
     NEGATION = "negation"  # one denies what the other says
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FactDifference:
     """One fact that differs; "" on the side that does not state it."""
 
@@ -42,7 +42,7 @@ class FactDifference:
         return f"{self.kind} {self.before or '(nothing)'} -> {self.after or '(nothing)'}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TextComparison:
     """`differences` in facts, `whole` False when a text was too long to be looked at to its end."""
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Kind, Node, RecordedRun, RecordedSpan
 from otel_agent_replay.model.making import maker_of
 
@@ -18,7 +18,7 @@ ROOT = 0
 """Index of the root of every tree: the run's own span, or a stand-in when the recording has none."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class TreeNode:
     """One place of the tree. `recorded` is None for the stand-in root; indexes follow preorder.
 
@@ -36,7 +36,7 @@ class TreeNode:
 _make_tree_node = maker_of(TreeNode)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Tree:
     """All nodes in preorder; `nodes[ROOT]` is the root. `orphans` were hung on the root, `cycles` were cut.
 

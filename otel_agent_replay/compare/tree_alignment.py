@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay.compare.fingerprint import Keys
 from otel_agent_replay.compare.sequence_alignment import Match, align_sequences, gaps
 from otel_agent_replay.compare.tree import ROOT, Tree
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import AnswerSource, Kind, Word
 
 
@@ -62,7 +62,7 @@ _TELLING_LAYERS = 2
 """Equal subtrees and equal calls are the same in any order; equal shapes and names only in theirs."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Pair:
     """Node `a` of the first tree is node `b` of the second."""
 
@@ -76,7 +76,7 @@ class Pair:
         return self.rule.strength
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Alignment:
     """The pairs by first index; injective. `unobserved_*` lie below a step that one run answered without running it.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay.compare.changes import NodeRef
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Kind, Word
 
 
@@ -30,7 +30,7 @@ class WalkEnd(Word):
     HIDDEN = "may stand in an answer that was not kept"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Hop:
     """`asker` took a part of its request, or of its answer, from the answer of `source`: the places in both.
 
@@ -46,7 +46,7 @@ class Hop:
     words: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Walk:
     """The way back from a difference: `hops` from it on, `at` the node where it ends, all in run `side` ("A" or "B").
 

@@ -13,12 +13,11 @@ from typing import Any
 
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.export.segment_file import journal_folder
-from otel_agent_replay.frozen import frozen
 
 RUNS, REST, REMOVE = "runs", "rest", "remove"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Step:
     """One thing a sealer does: publish `runs`, publish the `rest` of segments, or `remove` them.
 

@@ -10,18 +10,18 @@ import fcntl
 import mmap
 import os
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from google.protobuf.message import DecodeError
 
 from otel_agent_replay.export.journal import READER_VERSION
 from otel_agent_replay.export.segment_file import SUFFIX, journal_folder
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.wire.frames import Frames, read_frames
 from otel_agent_replay.wire.v1 import journal_pb2 as wire
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Segment:
     """A segment on disk. `writer` and `number` are read from its name; `closed` tells that nobody writes it."""
 

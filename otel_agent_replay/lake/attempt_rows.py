@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
 from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.lake.columns import Columns
 from otel_agent_replay.lake.span_table import load_spans
 from otel_agent_replay.model import RecordedSpan
@@ -18,7 +18,7 @@ ROOT_COLUMNS = ["run_id", "attempt", "trace_id", "span_id", "agent", "run"]
 """What `run_row.load_run` reads of a root row."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AttemptRows:
     """One attempt: its root row, its spans in order, the number of each payload in the pack beside by digest, and the
     short check of each node by span id.

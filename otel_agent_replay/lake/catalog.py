@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from otel_agent_replay.errors import DamagedRecording, RunNotFound
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.attempt_rows import ROOT_COLUMNS, AttemptRows, attempts_in
 from otel_agent_replay.lake.layout import (
@@ -40,7 +39,7 @@ from otel_agent_replay.model import Loss, RecordedRun, Run, digest_of, run_start
 _Read = TypeVar("_Read")
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunSummary:
     """A run in a list: its facts and totals over its attempts. A sum is None when no model call told its part.
 

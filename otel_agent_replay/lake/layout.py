@@ -14,11 +14,11 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 
 from otel_agent_replay.errors import RunNotFound
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.lake.live_files import live_names, sync
 
 SPANS = "spans"
@@ -32,7 +32,7 @@ _PARTITION = re.compile(r"date=(\d{4}-\d\d-\d\d)/hour=([01]\d|2[0-3])")
 _TEMPORARY_PREFIX = "."  # globs of readers (`*.parquet` under a shell, DuckDB, Spark) skip such names
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Partition:
     """One hour of runs: `date` as YYYY-MM-DD, `hour` as HH, UTC."""
 
@@ -57,7 +57,7 @@ class Partition:
         return lake / table / f"date={self.date}" / f"hour={self.hour}"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class LakeFile:
     """A published file: `first_ms` and `last_ms` are the run starts it spans, `pack` its number."""
 

@@ -11,18 +11,17 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from otel_agent_replay.errors import DamagedRecording
-from otel_agent_replay.frozen import frozen
 
 STATE_FILE = "_compaction.json"
 
 IDLE, BEGUN, DONE = "idle", "begun", "done"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CompactionState:
     """What compactions did in one folder. `number` rises with every change of it, `time_ns` is when it was changed.
 

@@ -6,6 +6,7 @@ Owns how little is read: the row groups whose statistics let the run in, and of 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.parquet_file import STATISTICS, column_of, damage_named, opened
 from otel_agent_replay.lake.schema import file_facts
@@ -23,7 +23,7 @@ _WORTH_THREADS = 1 << 20
 """Bytes of row groups, unpacked: of fewer, handing columns to other threads takes longer than reading them."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RunRows:
     """Where the rows of a run lie in the file at `path`: in the row groups `groups`, which an open reader has."""
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from otel_agent_replay.errors import UnsupportedFormat
-from otel_agent_replay.frozen import frozen
 
 FORMAT_VERSION = 1
 READER_VERSION = 1
@@ -254,7 +254,7 @@ LABELS = pa.schema(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class FileFacts:
     """What a file says of itself: format, oldest reader, quirks to imitate, segments it was made of."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from otel_agent_replay.frozen import frozen
+from dataclasses import dataclass
+
 from otel_agent_replay.model.word import Word
 
 
@@ -39,7 +40,7 @@ _LEFT_OUT = frozenset(
 )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Anomaly:
     """One thing that is wrong, where, and in a sentence what was done about it. Ids are empty where unknown."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.recorded import RecordedRun
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """What an agent declared with `replay.checkpoint(name, state, ...)`, at step `step` of the recorded `run`.
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.kinds import Kind, SideEffect
 from otel_agent_replay.model.making import maker_of
 from otel_agent_replay.model.payload import Payload
@@ -28,7 +27,7 @@ _MEANINGFUL_LENGTHS = frozenset(map(len, MEANINGFUL_HEADERS))
 _NO_ATTRIBUTES: Mapping[str, AttributeValue] = {}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HttpRequestHead:
     """The request line and headers, credentials already dropped. Header names keep their case."""
 
@@ -38,7 +37,7 @@ class HttpRequestHead:
     http_version: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class HttpResponseHead:
     """The status line and headers as they came, credentials already dropped."""
 
@@ -48,7 +47,7 @@ class HttpResponseHead:
     http_version: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Call:
     """One call across the boundary, redacted, before it is answered.
 
@@ -107,7 +106,7 @@ class FailurePhase(Word):
     BODY = "body"  # while the body was being read, after the recorded chunks
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Failure:
     """An exception as data: enough to raise the same class with the same attributes.
 
@@ -132,7 +131,7 @@ class OutcomeStatus(Word):
     PENDING = "pending"  # it never ended: the process died or the run was closed around it
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What came back: a typed value, or an HTTP head with a body in chunks, or a failure, or both.
 

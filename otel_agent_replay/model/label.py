@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from otel_agent_replay.frozen import frozen
+from dataclasses import dataclass
+
 from otel_agent_replay.model.span import AttributeValue
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Label:
     """`who` says at `time_ns` (Unix nanoseconds) that `name` of run `run_id` is `value`; `note` says why.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from otel_agent_replay.frozen import frozen
+from dataclasses import dataclass
+
 from otel_agent_replay.model.word import Word
 
 
@@ -21,7 +22,7 @@ class LossReason(Word):
     INTERNAL = "internal"  # a defect of ours, guarded
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Loss:
     """`count` things of kind `what` lost for `reason`; `run_id` and `span_id` are empty where unknown."""
 

@@ -6,10 +6,9 @@ This is what playback, comparison and reports take in; none of them knows where 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.exchange import Call, Outcome
 from otel_agent_replay.model.kinds import AnswerSource, Fidelity, Kind, SideEffect
 from otel_agent_replay.model.loss import Loss
@@ -70,7 +69,7 @@ class Read(NamedTuple):
         return self.kind is Kind.CLOCK and not told
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Node:
     """The replay side of a span of ours: where it lies in the run, what was asked, what came back.
 
@@ -114,7 +113,7 @@ make_node = maker_of(Node)
 """Makes a `Node` from the same arguments, quicker."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordedSpan:
     """A span with its replay side; `node` is None for a span that another instrumentation emitted."""
 
@@ -122,7 +121,7 @@ class RecordedSpan:
     node: Node | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RecordedRun:
     """A whole run. `spans` come in order of `sequence`, then start time.
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.word import Word
 
 
@@ -19,7 +18,7 @@ class RunStatus(Word):
     ABORTED = "aborted"  # it made as many steps as it may
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Versions:
     """What the run ran with. Empty text: unknown. `tool_schema` is a digest of the tools offered, in hex."""
 
@@ -34,7 +33,7 @@ class Versions:
     packages: Mapping[str, str] = field(default_factory=dict)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class CoverageEntry:
     """One thing that may cross, and whether we stood there: `state` is captured, partial or not_captured."""
 
@@ -43,14 +42,14 @@ class CoverageEntry:
     detail: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Coverage:
     """What of a run was and was not captured."""
 
     entries: Sequence[CoverageEntry] = ()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One process's go at a run: its `number` from 1, its own root span, how it ended, what it ran with.
 
@@ -68,7 +67,7 @@ class Attempt:
     versions: Versions = field(default_factory=Versions)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Run:
     """One run's facts. `thread_id` is the conversation (`gen_ai.conversation.id`); times are Unix nanoseconds.
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.making import maker_of
 
 AttributeValue = Any
 """OTLP AnyValue: None, bool, int, float, str, bytes, a sequence or a mapping of these, nested."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Resource:
     """Who emitted: resource attributes, entity references left in `attributes`."""
 
@@ -22,7 +21,7 @@ class Resource:
     schema_url: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class InstrumentationScope:
     """Which library emitted."""
 
@@ -33,7 +32,7 @@ class InstrumentationScope:
     schema_url: str = ""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SpanEvent:
     """Something that happened at one moment of a span. `time_ns` is Unix nanoseconds."""
 
@@ -43,7 +42,7 @@ class SpanEvent:
     dropped_attributes: int = 0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class SpanLink:
     """A pointer to another span."""
 
@@ -55,7 +54,7 @@ class SpanLink:
     flags: int = 0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Span:
     """One span. Ids are bytes (16 and 8), times Unix nanoseconds, `kind` and `status_code` OTLP enum numbers.
 

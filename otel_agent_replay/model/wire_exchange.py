@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model.exchange import HttpRequestHead
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class WireExchange:
     """The answer of a model, decoded of any content coding, with what is known around it.
 

@@ -10,11 +10,11 @@ import operator
 import reprlib
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice
 from typing import Any, TypeGuard
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.payload.prefix import common_prefix
 from otel_agent_replay.payload.where import step
 
@@ -40,7 +40,7 @@ MISSING: Any = _Missing()
 """`before` of what was added, `after` of what was removed."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Difference:
     """One place where two trees differ. `path` is empty when the whole values do.
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from otel_agent_replay.frozen import frozen
 
-
-@frozen
+@dataclass(frozen=True, slots=True)
 class KeptAsText:
     """Stands for a value that could not be kept: its class, a bounded text of it, and its fields where known.
 

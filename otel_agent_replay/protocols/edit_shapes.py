@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.protocols.bedrock_invoke_request import is_nova
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Shape:
     """Where a protocol keeps what can be edited.
 

@@ -6,10 +6,9 @@ Pure data. Who fills them: the `*_fold` and `*_messages` modules of each protoco
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.protocols.json_text import compact, mend, mend_all, parse
 
 Part = dict[str, Any]
@@ -19,7 +18,7 @@ Message = dict[str, Any]
 """`{"role": ..., "parts": [Part, ...]}`, for answers with `finish_reason` too."""
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ToolCall:
     """A call the model asked for. `arguments_raw` is the text of the wire, never re-written, empty when none came."""
 
@@ -34,7 +33,7 @@ class ToolCall:
         return parse(self.arguments_raw) if self.arguments_raw.strip() else {}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts as the wire gives them, None where it is silent. Nothing is added up.
 
@@ -48,7 +47,7 @@ class Usage:
     reasoning_tokens: int | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ProviderError:
     """Why a call failed, in the provider's words. `type` is `stream_truncated` when the body just ended."""
 
@@ -58,7 +57,7 @@ class ProviderError:
     http_status: int | None = None
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Folded:
     """A whole answer, streamed or not, as one value.
 
@@ -108,7 +107,7 @@ def without_surrogates(folded: Folded) -> Folded:
     return replace(folded, tool_calls=calls, error=error, **mended)
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RequestMessages:
     """What the model was given, in OpenTelemetry's GenAI form.
 

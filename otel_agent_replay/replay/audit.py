@@ -20,11 +20,11 @@ import socket
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.errors import CannotJudge
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.payload import credentials
 from otel_agent_replay.payload.masks import MASK
 from otel_agent_replay.payload.redaction import Redaction
@@ -34,7 +34,7 @@ _STEP = 1 << 16  # bytes of the file's end that are read at a time
 _LOG, _HEAD, _LOCK = "log.jsonl", "head.json", "lock"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class AuditCheck:
     """What a check found: whole `entries`, the hash of the last, the first break (line, why), and harmless `notes`."""
 

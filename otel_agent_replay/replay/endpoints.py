@@ -13,16 +13,15 @@ import os
 import socket
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.frozen import frozen
 
 TABLE_NAME = "endpoints.json"  # in the folder of a replay, what `Endpoints.to_json` wrote
 _IN, _IN6, _UNIX = 2, 10, 1  # address families as Linux numbers them
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Endpoints:
     """What may be reached: `addresses` as (numeric or declared host, port), `paths` of local sockets.
 

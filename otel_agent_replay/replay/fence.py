@@ -20,13 +20,13 @@ import socket
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import Any
 
 from otel_agent_replay.boundary.callers import is_application
 from otel_agent_replay.boundary.session import active_for_call
 from otel_agent_replay.errors import FenceViolation
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.replay import file_fence
 from otel_agent_replay.replay.endpoints import Endpoints
 from otel_agent_replay.replay.file_fence import FileFence
@@ -49,7 +49,7 @@ _CURIOUS_MODULES = frozenset(("platform", "uuid", "ctypes.util", "distro", "dist
 # They ask a program about the machine and do without its answer: refused, but no reason to stop a run.
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Attempt:
     """One refused way out: what (`connect to 10.0.0.1:443`), where (`file:line`), and whether it stopped a run."""
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay import semconv
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Kind, RecordedRun, RecordedSpan
 from otel_agent_replay.replay.tape import unnumbered
 from otel_agent_replay.replay.tape_entry import Path
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Calling:
     """Where on record a run was begun: the run whose code did so (b"": nobody's on record), and the place in it.
 
@@ -30,7 +30,7 @@ class Calling:
     below: bool = False
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Begun:
     """A run that code begins now: its agent, the digest of its input (None: unknown), and where, as in `Calling`."""
 

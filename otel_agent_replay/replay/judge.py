@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from otel_agent_replay.errors import (
     DamagedRecording,
@@ -12,7 +13,6 @@ from otel_agent_replay.errors import (
     ReplayInterrupt,
     TapeEnded,
 )
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import (
     AnswerSource,
     Call,
@@ -34,7 +34,7 @@ _MOST_MISSED = 200  # named in a verdict
 _NOTHING_VOLATILE = matching.Volatile()
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class End:
     """How the replayed run ended: its redacted input and output, or its failure; `interrupt` when it was stopped."""
 

@@ -11,13 +11,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from otel_agent_replay import bootstrap
 from otel_agent_replay.errors import ConfigurationError
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.replay.verdict import ReplayVerdict, VerdictStatus
 
 _SCRIPT = Path(bootstrap.__file__).with_name("limited.py")
@@ -25,7 +24,7 @@ _NAMES = ("cpu", "memory", "files")
 _SHELL_OFFSET = 128  # a shell reports a child's signal as its exit status, so much higher
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of one replay; 0: none. `cpu` in seconds, `memory` in MiB of address space, `files` open at once."""
 

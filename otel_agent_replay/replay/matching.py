@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from otel_agent_replay.errors import Candidate, ConfigurationError, ReplayDeparture
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Call, HttpRequestHead, Kind, Read
 from otel_agent_replay.model.exchange import MEANINGFUL_HEADERS
 from otel_agent_replay.payload.canonical import canonical_json, is_json
@@ -147,7 +147,7 @@ def _line(text: str) -> str:
     return text if len(text) <= _LONGEST_LINE else text[: _LONGEST_LINE - 3] + "..."
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Recorded:
     """A recorded call as a candidate. `data` is its request (None: not kept); `served`: the replay had it already."""
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import LossReason, RecordedRun, Run, RunStatus, Word
 from otel_agent_replay.replay.verdict import Departure, ReplayVerdict, VerdictStatus, losses_told
 
@@ -28,7 +28,7 @@ class Replayability(Word):
     CANNOT_JUDGE = "cannot judge"
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Chance:
     """What is left to chance in a replay: `hash_seed` is PYTHONHASHSEED ("": the recorded one).
 
@@ -39,7 +39,7 @@ class Chance:
     shuffle: int = 0
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Trial:
     """One replay, and how it went."""
 
@@ -47,7 +47,7 @@ class Trial:
     verdict: ReplayVerdict
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Proof:
     """The verdict on a run with its reason in a sentence, the replays it rests on, and where it departs, if it does."""
 

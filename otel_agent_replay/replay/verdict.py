@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from otel_agent_replay.errors import Candidate, DamagedRecording, FenceViolation, ReplayDeparture
-from otel_agent_replay.frozen import frozen
 from otel_agent_replay.model import Word
 from otel_agent_replay.replay.report_file import read_whole, write_whole
 
@@ -25,7 +24,7 @@ class VerdictStatus(Word):
 _EXIT_CODES = {VerdictStatus.SAME: 0, VerdictStatus.DEPARTED: 1, VerdictStatus.CANNOT_JUDGE: 125}
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class Departure:
     """Where the run left its tape; the fields of `errors.ReplayDeparture`, and the message that was raised.
 
@@ -65,7 +64,7 @@ class Departure:
         )
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class MissedStep:
     """A recorded step that the replay never asked for."""
 
@@ -73,7 +72,7 @@ class MissedStep:
     path: tuple[str, ...]
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class RefusedAttempt:
     """A way out that a fence refused: what, where (`file:line`), and whether it stopped the run."""
 
@@ -82,7 +81,7 @@ class RefusedAttempt:
     in_run: bool
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class OtherRun:
     """Another run of the same process, and how its replay went."""
 
@@ -91,7 +90,7 @@ class OtherRun:
     status: VerdictStatus
 
 
-@frozen
+@dataclass(frozen=True, slots=True)
 class ReplayVerdict:
     """The verdict on the replay of run `run_id` (32 hex digits). Empty or None: unknown.
 
