@@ -12,7 +12,11 @@ from __future__ import annotations
 from typing import Any, TypeVar, cast
 
 import pyarrow as pa
-from pyarrow import _compute as arrow
+
+try:
+    from pyarrow import _compute as arrow
+except ImportError:  # its name is Arrow's own affair
+    import pyarrow.compute as arrow  # type: ignore[no-redef]
 
 _Rows = TypeVar("_Rows")
 
