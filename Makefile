@@ -22,10 +22,9 @@ demo: setup
 	$(BIN)/python -m otel_agent_replay.demo build/demo
 
 # Tests start interpreters by the hundred: where the environment keeps Python from writing bytecode, each of them would
-# compile the whole package again, and each worker of pytest all test modules. Only what is out of date is written.
+# compile the whole package again. Only what is older than its source is compiled.
 compiled: setup
 	$(BIN)/python -m compileall -q -j 0 otel_agent_replay collector tests/support
-	-$(BIN)/python .ci/rewrite_asserts.py tests
 
 test: compiled
 	$(BIN)/python -m pytest -n auto -m "not crowd and not interop and not model and not soak and not viewer"
