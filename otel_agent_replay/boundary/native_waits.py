@@ -74,6 +74,8 @@ def get(self: Any, block: bool = True, timeout: float | None = None) -> Any:
 @looks_like(vars(_SIMPLE)["get_nowait"])
 def get_nowait(self: Any) -> Any:
     """Take an item from the queue if there is one."""
+    if not _session.live_sessions:
+        return _simple_get(self, False)
     return take_in_time(_simple_get, self, False, None, _getframe(1))
 
 
