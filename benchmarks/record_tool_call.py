@@ -2,9 +2,9 @@
 
 Floors: a bare OpenTelemetry span with three attributes, in a provider of its own without our processor; the plain
 function; the plain `time.time`. The recorded call includes both journal records and our own OpenTelemetry span with
-its nine attributes. The two are held against each other in providers that keep nothing, and in providers that hand
-their spans to an exporter in batches, as services do; and with a bare span that has as many attributes as ours. Times are the thread's CPU time, the best of many short rounds
-taken in turn.
+its nine attributes. The two are held against each other in providers that keep nothing, in providers that hand their
+spans to an exporter in batches, as services do, and with a bare span that has as many attributes as ours. Times are
+the thread's CPU time, the best of many short rounds taken in turn.
 """
 
 from __future__ import annotations
