@@ -7,9 +7,12 @@ import pytest
 from otel_agent_replay.protocols import recognise
 from otel_agent_replay.protocols.translation import SPOKEN, translate
 from tests.property.test_translation_laws import said_in
-from tests.support.recordings import load_exchanges
+from tests.support.recordings import data_folder, load_exchanges
 
-pytestmark = pytest.mark.real
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.skipif(data_folder() is None, reason="no recordings: set OTEL_AGENT_REPLAY_DATA to the data folder"),
+]
 
 
 def requests():
