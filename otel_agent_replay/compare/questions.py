@@ -22,7 +22,7 @@ from otel_agent_replay.compare.changes import (
 )
 from otel_agent_replay.compare.text_facts import compare_texts
 from otel_agent_replay.compare.tree import ROOT
-from otel_agent_replay.model import Kind, OutcomeStatus, Payload, RecordedRun, Versions, Word
+from otel_agent_replay.model import Kind, OutcomeStatus, Payload, RecordedRun, Run, RunStatus, Versions, Word
 
 
 class Asked(Word):
@@ -80,7 +80,7 @@ _BY_KIND: Sequence[tuple[Asked, Kind, frozenset[Field]]] = (
 def answer_questions(a: RecordedRun, b: RecordedRun, sides: Sides, placed: Sequence[Placed]) -> list[Question]:
     """Return every question's answer, in the order of `Asked`."""
     changes = [item.change for item in placed]
-    answers: dict[Asked, Question] = {Asked.VERSIONS: _versions(a.run.versions, b.run.versions)}
+    answers: dict[Asked, Question] = {Asked.VERSIONS: _versions(a.run, b.run)}
     for asked, kind, fields in _BY_KIND:
         answers[asked] = _of_kind(asked, kind, fields, sides, changes)
     answers[Asked.INPUT] = _root(Asked.INPUT, sides, changes, lambda field: field.is_request)
@@ -88,8 +88,37 @@ def answer_questions(a: RecordedRun, b: RecordedRun, sides: Sides, placed: Seque
     return [answers[asked] for asked in Asked if asked in answers]
 
 
-def version_differences(a: Versions, b: Versions) -> list[tuple[str, str, str]]:
-    """Return every version that differs: (name, in A, in B); "" where one side does not know it."""
+_STOPPED = {
+    RunStatus.DEPARTED: ", a replay that stopped early",
+    RunStatus.PENDING: ", whose recording has no end",
+    RunStatus.ABORTED: ", which was stopped early",
+}
+"""What is said of a run that may not have come to where it learns its versions: clients are loaded on the way."""
+_GATHERED = frozenset({"tool_schema", "model_route"})  # of every model call, with commas between them
+
+
+def _versions(a: Run, b: Run) -> Question:
+    """Answer whether the versions changed; one that a run never learnt is told apart, and is no change."""
+    changed: list[str] = []
+    unlearnt: dict[str, list[str]] = {"A": [], "B": []}
+    for name, before, after in _version_differences(a.versions, b.versions):
+        if _never_learnt(name, after, before, b):
+            unlearnt["B"].append(f"{name} ({before} in A{f', {after} so far' if after else ''})")
+        elif _never_learnt(name, before, after, a):
+            unlearnt["A"].append(f"{name} ({after} in B{f', {before} so far' if before else ''})")
+        else:
+            changed.append(f"{name}: {before} -> {after}")
+    told = [
+        f"not known in {side}{_STOPPED.get(run.status, '')}: {', '.join(unlearnt[side])}"
+        for side, run in (("A", a), ("B", b))
+        if unlearnt[side]
+    ]
+    reply = Reply.YES if changed else Reply.UNKNOWN if told else Reply.NO
+    return Question(Asked.VERSIONS, reply, 1, len(changed), None, "; ".join([*changed, *told]))
+
+
+def _version_differences(a: Versions, b: Versions) -> list[tuple[str, str, str]]:
+    """Return every version that is not the same on both sides: (name, in A, in B); "" where one does not know it."""
     names = ("agent", "prompt", "tool_schema", "model_route", "policy", "index", "code", "source")
     found = [(name, getattr(a, name), getattr(b, name)) for name in names]
     packages: tuple[Mapping[str, str], Mapping[str, str]] = (a.packages, b.packages)
@@ -98,12 +127,11 @@ def version_differences(a: Versions, b: Versions) -> list[tuple[str, str, str]]:
     return [item for item in found if item[1] != item[2]]
 
 
-def _versions(a: Versions, b: Versions) -> Question:
-    differing = version_differences(a, b)
-    known = [item for item in differing if item[1] and item[2]]
-    detail = "; ".join(f"{name}: {before or 'unknown'} -> {after or 'unknown'}" for name, before, after in differing)
-    reply = Reply.YES if known else Reply.UNKNOWN if differing else Reply.NO
-    return Question(Asked.VERSIONS, reply, 1, len(differing), None, detail)
+def _never_learnt(name: str, here: str, there: str, run: Run) -> bool:
+    """Return whether `run` knows nothing of a version, or only the part of it that it came to before it stopped."""
+    if not here:
+        return True
+    return name in _GATHERED and run.status in _STOPPED and set(here.split(",")) < set(there.split(","))
 
 
 def _of_kind(asked: Asked, kind: Kind, fields: frozenset[Field], sides: Sides, changes: Sequence[Change]) -> Question:

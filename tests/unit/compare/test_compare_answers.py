@@ -1,5 +1,7 @@
 """What `compare` says of two runs: departure, cause, questions, consequences."""
 
+import pytest
+
 from otel_agent_replay.compare import (
     Added,
     Asked,
@@ -304,6 +306,51 @@ def test_a_version_unknown_on_one_side_cannot_be_known():
     """Unknown is neither same nor different."""
     a = run(seed=1, versions=Versions(code="abc")).build()
     assert question(compare(a, run(seed=2).build()), Asked.VERSIONS).reply is Reply.UNKNOWN
+
+
+def test_what_a_stopped_replay_did_not_load_is_no_change():
+    """A version that a run never learnt is told by name, with why, and not counted: not known is not changed."""
+    known = Versions(code="abc", model_route="m", packages={"httpx": "1.0", "openai": "3.1"})
+    a = run(seed=1, versions=known).tool("x", {}, 1).tool("y", {}, 2).build()
+    b = run(seed=2, versions=Versions(code="abc", packages={"httpx": "1.0"})).tool("x", {}, 1)
+    asked = question(compare(a, b.build(mode="exact", status=RunStatus.DEPARTED)), Asked.VERSIONS)
+    assert (asked.reply, asked.differing) == (Reply.UNKNOWN, 0)
+    assert (
+        asked.detail == "not known in B, a replay that stopped early: model_route (m in A), package openai (3.1 in A)"
+    )
+
+
+def test_a_version_that_changed_is_told_apart_from_those_that_are_not_known():
+    """Only what both runs know and differ in counts as changed; the rest is said after it, of either side."""
+    a = run(seed=1, versions=Versions(code="abc", packages={"openai": "3.1"})).build()
+    b = run(seed=2, versions=Versions(code="def", prompt="p2")).build(status=RunStatus.PENDING)
+    asked = question(compare(a, b), Asked.VERSIONS)
+    assert (asked.reply, asked.differing) == (Reply.YES, 1)
+    assert asked.detail == (
+        "code: abc -> def; not known in A: prompt (p2 in B); "
+        "not known in B, whose recording has no end: package openai (3.1 in A)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("status", "reply"),
+    [(RunStatus.DEPARTED, Reply.UNKNOWN), (RunStatus.ABORTED, Reply.UNKNOWN), (RunStatus.OK, Reply.YES)],
+)
+@pytest.mark.parametrize("stopped_is_a", [False, True])
+def test_a_stopped_run_that_asked_fewer_models_did_not_change_them(status, reply, stopped_is_a):
+    """Models and tools are gathered call by call: a part of the other run's is a change only in a run that ended."""
+    whole = run(seed=1, versions=Versions(model_route="m-1,m-2", tool_schema="aa,bb")).tool("x", {}, 1).build()
+    part = run(seed=2, versions=Versions(model_route="m-1", tool_schema="bb")).build(status=status)
+    sides = (part, whole) if stopped_is_a else (whole, part)
+    assert question(compare(*sides), Asked.VERSIONS).reply is reply
+
+
+def test_another_model_of_a_stopped_run_is_a_change():
+    """A model that the other run did not ask is one, wherever the run stopped."""
+    a = run(seed=1, versions=Versions(model_route="m-1,m-2")).tool("x", {}, 1).build()
+    b = run(seed=2, versions=Versions(model_route="m-3")).build(status=RunStatus.DEPARTED)
+    asked = question(compare(a, b), Asked.VERSIONS)
+    assert (asked.reply, asked.detail) == (Reply.YES, "model_route: m-1,m-2 -> m-3")
 
 
 def test_what_ran_below_a_step_answered_from_tape_is_not_called_removed():

@@ -10,10 +10,11 @@ from rich.console import Console
 
 from otel_agent_replay.compare import compare
 from otel_agent_replay.errors import CannotJudge
-from otel_agent_replay.model import AnswerSource, Kind, Loss, LossReason, SideEffect
+from otel_agent_replay.model import AnswerSource, Kind, Loss, LossReason, RunStatus, SideEffect, Versions
 from otel_agent_replay.replay.verdict import Departure, MissedStep, ReplayVerdict, VerdictStatus
 from otel_agent_replay.report.comparison_tree import comparison_lines
 from otel_agent_replay.report.coverage import coverage_lines
+from otel_agent_replay.report.html import comparison_html
 from otel_agent_replay.report.json_report import comparison_json
 from otel_agent_replay.report.markdown import LIMIT, comparison_markdown
 from otel_agent_replay.report.run_document import run_json, step_json
@@ -57,6 +58,24 @@ def test_the_terminal_names_departure_cause_values_and_rows():
     assert re.search(r"result: t\n\s+A 21\n\s+B 30", text)
     assert re.search(r"tool results\s+changed\s+1 compared, first at step 1", text)
     assert re.search(r"★~\s+1\s+1\s+tool forecast {2}result", text)
+
+
+def test_every_report_says_which_versions_a_stopped_replay_never_learnt():
+    """Terminal, JSON, Markdown and HTML tell them in the same words, and none of them as changed."""
+    a = run(seed=1, versions=Versions(packages={"openai": "3.1"})).tool("t", {}, 1).tool("t", {}, 2).build()
+    b = run(seed=2).tool("t", {}, 1).build(mode="exact", status=RunStatus.DEPARTED)
+    comparison = compare(a, b)
+    document = comparison_json(comparison)
+    told = "not known in B, a replay that stopped early: package openai (3.1 in A)"
+    text = plain_text(comparison_lines(comparison))
+    assert re.search(rf"versions\s+cannot be known\s+1 compared {re.escape(f'({told})')}", text)
+    assert (document["questions"][0]["reply"], document["questions"][0]["detail"]) == ("cannot be known", told)
+    (row,) = (line for line in comparison_markdown(comparison).splitlines() if line.startswith("| versions"))
+    assert "**cannot be known**" in row
+    assert markdown(told) in row
+    page = html.unescape(comparison_html(document))
+    assert f"<td>cannot be known</td><td>1 compared, 0 differ; {told}</td>" in page
+    assert "3.1 -> " not in text + page
 
 
 def test_equal_rows_are_folded_with_a_count():
