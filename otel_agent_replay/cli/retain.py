@@ -31,12 +31,12 @@ its steps with a younger fork, is gone on with now, or waits for a person. In th
 pending ones and those in doubt stay.
 
 \b
-A file that cannot be read stays, but for an old one, and is named: where its forks came from is not known, so that
-may go.
+While a file that is not old cannot be read, no hour goes: a fork in it may share its steps with any run. The file is
+named; put a copy of it back, or move it out of the lake. When it is old it goes like any other.
 
 \b
-Exit codes: 0 done, 1 done, and files cannot be read, 2 usage, 125 it could not be done: somebody seals or compacts the
-lake, or it cannot be written.
+Exit codes: 0 done, 1 files cannot be read, and what they may need stays, 2 usage, 125 it could not be done: somebody
+seals or compacts the lake, a file that says which runs are held cannot be read, or the lake cannot be written.
 
 \b
 Example:
@@ -160,6 +160,7 @@ def _tell(report: RetentionReport, forgotten: int, *, as_json: bool) -> None:
         "bytes": report.size,
         "ledger_runs": forgotten,
         "kept": kept,
+        "in_doubt": [f"{one.date} {one.hour}" for one in report.in_doubt],
         "unreadable": passed_over_facts(report.unreadable),
     }
     if as_json:
@@ -173,6 +174,11 @@ def _tell(report: RetentionReport, forgotten: int, *, as_json: bool) -> None:
     )
     for one in kept:
         click.echo(f"kept: {one['hour']}, for run {one['run']} is needed by {one['needed_by']}")
+    if report.in_doubt:
+        click.echo(
+            f"kept: {counted(len(report.in_doubt), 'old hour')}, for a fork in a file that cannot be read may share "
+            "its steps with any run: put a copy of the file back, or move it out of the lake"
+        )
 
 
 def _book(lake: Path, ledger: str | None) -> Ledger | None:

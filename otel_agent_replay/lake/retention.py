@@ -1,8 +1,9 @@
 """Deleting what is old: whole hours of a lake, spans and payloads alike.
 
 An hour that holds the origin of a fork which is kept stays too, for the fork has only its own steps, and so does one
-with a run that somebody needs. Every other rule is age: the hour in which a run began. Owns which hours go; that nobody
-writes them meanwhile is the caller's business.
+with a run that somebody needs. While a file that stays cannot be read every hour stays: a fork in it may have come from
+any. Every other rule is age: the hour in which a run began. Owns which hours go; that nobody writes them meanwhile is
+the caller's business.
 """
 
 from __future__ import annotations
@@ -37,8 +38,9 @@ class Kept:
 class RetentionReport:
     """What was deleted, or with `dry_run` would be: hours, the runs that began in them, files and bytes.
 
-    `kept` are old hours that stay. A run in a file that cannot be read is not counted, its file is. Those in
-    `unreadable`, each with the reason, stay: which runs the forks in them came from is not known.
+    `kept` are old hours that stay, each for a run that is needed. `unreadable` are files that stay and cannot be read,
+    each with the reason: which runs the forks in them came from is not known, and so the old hours in `in_doubt` stay.
+    An unreadable file of an hour that goes is counted; the runs in it are not.
     """
 
     dry_run: bool
@@ -48,6 +50,7 @@ class RetentionReport:
     size: int = 0
     kept: list[Kept] = field(default_factory=list)
     unreadable: Mapping[Path, str] = field(default_factory=dict)
+    in_doubt: list[Partition] = field(default_factory=list)
 
 
 def retain(
@@ -55,9 +58,9 @@ def retain(
 ) -> RetentionReport:
     """Delete the hours of a lake that were over before `since_ns` (Unix nanoseconds).
 
-    `needed` are runs that must stay, with all of their hour, and what for. What cannot be read among the files that
-    stay is passed over and told: a torn file must not fill the disk. Raises UnsupportedFormat, with nothing deleted,
-    when a file that is kept is of a newer version; OSError when the lake cannot be written.
+    `needed` are runs that must stay, with all of their hour, and what for. A spans file that stays and cannot be read
+    keeps all that is old, until it is whole again, out of the lake, or as old itself. Raises UnsupportedFormat, with
+    nothing deleted, when a file that is kept is of a newer version; OSError when the lake cannot be written.
     """
     lake = Path(lake)
     passed_over = PassedOver()
@@ -68,7 +71,11 @@ def retain(
     report.kept = _kept(catalog, old, [one for one in partitions if one not in old], needed)
     report.unreadable = passed_over.files
     old -= {kept.partition for kept in report.kept}
-    report.partitions = [partition for partition in partitions if partition in old]
+    going = [partition for partition in partitions if partition in old]
+    if report.unreadable:
+        report.in_doubt = going
+        return report
+    report.partitions = going
     for partition in report.partitions:
         _count(Lake(lake), partition, report)
         if not dry_run:

@@ -104,27 +104,81 @@ def test_the_origin_of_a_younger_fork_stays_with_its_hour(lake: Path) -> None:
     assert retain(lake, at(4)).runs == 4
 
 
-def test_a_kept_file_that_cannot_be_read_is_told_and_keeps_no_old_hour(lake: Path) -> None:
-    """A torn file does not fill the disk; it stays, and is whole again when a copy of it is put back."""
-    old, young = make(lake, 0), make(lake, 1)
-    (path,) = [file for file in (lake / "spans").rglob("*.parquet") if "hour=13" in str(file)]
+def file_of(lake: Path, hour: int) -> Path:
+    (path,) = (lake / "spans").rglob(f"hour={12 + hour}/*.parquet")
+    return path
+
+
+@pytest.mark.parametrize("tear", ["empty", "head", "half", "footer", "page"])
+def test_the_origin_of_a_fork_in_a_torn_file_stays(lake: Path, tear: str) -> None:
+    """Which run a fork in a torn file came from cannot be read, so nothing goes until the file is whole again."""
+    origin, other = make(lake, 0), make(lake, 1)
+    fork = make(lake, 2, origin)
+    path = file_of(lake, 2)
     whole = path.read_bytes()
-    path.write_bytes(whole[:50])
-    report = retain(lake, at(1))
-    assert (report.runs, list(report.unreadable)) == (1, [path])
+    torn = {"empty": b"", "head": whole[:50], "half": whole[: len(whole) // 2], "footer": whole[:-9]}
+    damaged = bytearray(whole)
+    damaged[4 : len(whole) // 2] = bytes(len(whole) // 2 - 4)
+    path.write_bytes(torn.get(tear, bytes(damaged)))
+    report = retain(lake, at(2))
+    assert [(partition.date, partition.hour) for partition in report.in_doubt] == [
+        ("2026-11-18", "12"),
+        ("2026-11-18", "13"),
+    ]
+    assert (report.partitions, report.runs, report.files, report.kept) == ([], 0, 0, [])
+    assert list(report.unreadable) == [path]
     assert "put a copy of the file back" in report.unreadable[path]
+    assert there_beside(lake, path) == {origin.run_id, other.run_id}
     path.write_bytes(whole)
-    assert old.run_id not in there(lake)
-    assert there(lake) == {young.run_id}
+    report = retain(lake, at(2))
+    assert [kept.run_id for kept in report.kept] == [origin.run_id]
+    assert (report.runs, report.in_doubt, report.unreadable) == (1, [], {})
+    assert there(lake) == {origin.run_id, fork.run_id}
+    assert [node.step for node in Lake(lake).load(fork.run_id).nodes if node.step]
+
+
+def there_beside(lake: Path, torn: Path) -> set[bytes]:
+    """Return the runs in a lake without one file, which stays where it is."""
+    aside = torn.rename(torn.with_suffix(".aside"))
+    try:
+        return there(lake)
+    finally:
+        aside.rename(torn)
+
+
+def test_a_torn_file_of_an_old_hour_that_stays_keeps_the_others(lake: Path) -> None:
+    """An old hour that somebody needs stays, and what a fork in its torn file came from stays with it."""
+    first = make(lake, 0)
+    held = make(lake, 1, first)
+    path = file_of(lake, 1)
+    path.write_bytes(path.read_bytes()[:-9])
+    report = retain(lake, at(5), needed={held.run_id: "a hold"})
+    assert [kept.needed_by for kept in report.kept] == ["a hold"]
+    assert [partition.hour for partition in report.in_doubt] == ["12"]
+    assert list(report.unreadable) == [path]
+    assert there_beside(lake, path) == {first.run_id}
+    assert len(retain(lake, at(5)).partitions) == 2  # nobody needs it any more: it is old, and goes
+
+
+def test_a_torn_file_out_of_the_lake_holds_nothing_up(lake: Path, tmp_path: Path) -> None:
+    """Who has no copy of it moves it out; what is old goes then."""
+    make(lake, 0)
+    young = make(lake, 1)
+    path = file_of(lake, 1)
+    path.write_bytes(b"PAR1")
+    assert retain(lake, at(1)).partitions == []
+    path.rename(tmp_path / path.name)
+    assert retain(lake, at(1)).runs == 1
+    assert young.run_id not in there(lake)
 
 
 def test_an_old_file_that_cannot_be_read_goes_too(lake: Path) -> None:
-    """Age is the only rule."""
+    """Forks in it go with it: nobody asks any more what they came from."""
     make(lake, 0)
     (path,) = (lake / "spans").rglob("*.parquet")
     path.write_bytes(b"PAR1")
     report = retain(lake, at(1))
-    assert (report.runs, len(report.partitions)) == (0, 1)
+    assert (report.runs, len(report.partitions), report.in_doubt) == (0, 1, [])
 
 
 def test_what_the_journal_goes_on_with_stays(lake: Path) -> None:

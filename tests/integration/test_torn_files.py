@@ -69,17 +69,42 @@ def test_sql_tells_a_wrong_query_from_a_torn_file(torn):
     assert cli(torn[0], "sql", "SELECT nothing FROM nowhere").exit_code == 2
 
 
-def test_retain_deletes_what_is_old_and_counts_the_file(torn):
-    """The torn file is younger and stays."""
+def test_retain_keeps_what_a_fork_in_it_may_need_until_it_is_out_of_the_lake(torn, tmp_path):
+    """A torn file that is not old is named with the hours that stay for it; once it is moved away they go."""
     lake, others, path, _ = torn
     seconds = time.time() - (FIRST_MS + HOUR_MS) / 1000
-    done = cli(lake, "retain", "--json", "--days", str(seconds / 86_400))
+    retain = ("retain", "--days", str(seconds / 86_400))
+    done = cli(lake, *retain, "--json")
     document = json.loads(done.stdout)
-    assert (document["runs"], [one["file"] for one in document["unreadable"]]) == (1, [str(path)])
+    assert (document["runs"], document["in_doubt"]) == (0, ["2026-11-18 12"])
+    assert [one["file"] for one in document["unreadable"]] == [str(path)]
     assert done.exit_code == 1
     assert names(done, path)
-    assert path.exists()
+    told = cli(lake, *retain).stdout
+    assert "0 hours went" in told
+    assert "kept: 1 old hour, for a fork in a file that cannot be read may share its steps with any run" in told
+    path.rename(tmp_path / path.name)
+    done = cli(lake, *retain, "--json")
+    assert (json.loads(done.stdout)["runs"], done.exit_code) == (1, 0)
     assert [one["run"] for one in json.loads(cli(lake, "runs", "--json").stdout)["runs"]] == [others[1]]
+
+
+@pytest.mark.parametrize("kind", ["labels", "compaction"])
+def test_retain_deletes_nothing_where_holds_or_live_files_cannot_be_read(torn, kind):
+    """A torn label may be a hold, a torn list of live files may list forks: both are named, exit code 125."""
+    lake, others, path, _ = torn
+    path.unlink()
+    if kind == "labels":
+        assert cli(lake, "retain", "--hold", others[0]).exit_code == 0
+        (torn_file,) = (lake / "labels").rglob("*.parquet")
+    else:
+        torn_file = next((lake / "spans").rglob("hour=14")) / "_compaction.json"
+    torn_file.write_bytes(b"PAR1")
+    seconds = time.time() - (FIRST_MS + HOUR_MS) / 1000
+    done = cli(lake, "retain", "--days", str(seconds / 86_400))
+    assert done.exit_code == 125
+    assert str(torn_file) in done.stderr
+    assert list((lake / "spans").rglob("hour=12/*.parquet"))
 
 
 def test_a_run_is_found_beside_it_and_one_in_it_cannot_be_judged(torn):
