@@ -2,7 +2,9 @@
 
 Python tells of the first kind of exception (`sys.last_value`) and not of an exit: it reads the `code` of a SystemExit
 that came through to it, and ends. So that member is hooked, in its type's dict, in processes that are one run; whoever
-reads it with no code of Python's below is the interpreter. Where the dict is out of reach an exit is not told.
+reads it with no code of Python's below is the interpreter. Where the dict is out of reach an exit is not told, nor is
+that of a subclass with a `code` in its own body: the interpreter reads that one, and nothing of Python's is asked then.
+To stand there the application's own class would have to be changed. A subclass that sets `self.code` is told.
 """
 
 from __future__ import annotations

@@ -11,6 +11,11 @@ import pytest
 PROGRAM = """
 import sys, threading, time
 
+class NoOrders(SystemExit):
+    def __init__(self, order):
+        super().__init__(f"no order {order}")
+        self.code = 4
+
 def main(how):
     time.time()
     if how == "raises":
@@ -25,6 +30,8 @@ def main(how):
             return error.code - 3
     if how == "raised":
         raise SystemExit(3)
+    if how == "a class of its own":
+        raise NoOrders(17)
     if how == "a message":
         sys.exit("no orders")
     return int(how)
@@ -58,6 +65,7 @@ def record(folder, how):
         ("raises", "error", 1),
         ("raised", "error", 3),
         ("a message", "error", 1),
+        ("a class of its own", "error", 4),
         ("caught inside", "ok", 0),
         ("caught outside", "ok", 0),
     ],
