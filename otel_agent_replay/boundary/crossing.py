@@ -24,11 +24,25 @@ current: ContextVar[tuple[Session, Place] | None] = ContextVar("agent_replay_cur
 
 
 class Answer(Protocol):
-    """What a source other than LIVE gives: the outcome to serve, and its turn in the recorded order."""
+    """What a source other than LIVE gives: the outcome to serve, and its turn in the recorded order.
 
-    outcome: Outcome  # its payloads carry their data
+    A tape puts `outcome` together when somebody asks for it; who only needs a value asks `bare` and `data`.
+    """
+
     origin_step: int | None  # the recorded step it came from
     same_request: bool  # whether that step's request was the same, by digest
+
+    @property
+    def outcome(self) -> Outcome:
+        """The outcome to serve; its payloads carry their data."""
+
+    @property
+    def bare(self) -> Outcome:
+        """The same; the bytes of its result may lie beside it, in `data`."""
+
+    @property
+    def data(self) -> bytes | None:
+        """The bytes of its result, if it has one and they were kept."""
 
     def settle(self) -> None:
         """Block the calling thread until the recorded completion order allows this answer to end."""
@@ -38,6 +52,25 @@ class Answer(Protocol):
 
     def done(self) -> None:
         """Told once the crossing has ended, so that the next in order may."""
+
+
+class WholeAnswer:
+    """For answers whose `outcome` is whole from the start."""
+
+    __slots__ = ()
+
+    outcome: Outcome
+
+    @property
+    def bare(self) -> Outcome:
+        """The outcome itself."""
+        return self.outcome
+
+    @property
+    def data(self) -> bytes | None:
+        """The bytes of its result."""
+        result = self.outcome.result
+        return None if result is None else result.data
 
 
 aside: ContextVar[bool] = ContextVar("agent_replay_aside", default=False)
@@ -382,31 +415,36 @@ class Crossing:
         return _Inside(self.session, self.place)
 
     def finish(self, outcome: Outcome) -> None:
-        """End the crossing with `outcome`. Raises LeaseLost when the run belongs to another worker by now."""
+        """End the crossing with `outcome`, or with its answer's `bare` one.
+
+        Raises LeaseLost when the run belongs to another worker by now.
+        """
         if self._ended:
             return
         self._ended = True
         self.leave = None
-        effect, drill = self.place.effect, self.session.drill
+        session, place, answer = self.session, self.place, self.answer
+        effect, drill = place.effect, session.drill
         if drill is not None:
-            drill("during", self.place)
+            drill("during", place)
         if self.call.idempotency_key and outcome.status in _NOT_DONE:
-            self.session.keys.failed(self.call, on_record=self.shared)
+            session.keys.failed(self.call, on_record=self.shared)
         try:
-            self.session.observer.ended(self, outcome)
-            if self.session.watch is not None:
-                self.session.watch(self, outcome)
+            session.observer.ended(self, outcome)
+            if session.watch is not None:
+                session.watch(self, answer.outcome if answer is not None and outcome is answer.bare else outcome)
             if effect is not None:  # last: what the ledger knows to be done, the recording has the result of
                 effect.finish(outcome)
         except ReplayInterrupt as interrupt:
-            self.session.interrupt = self.session.interrupt or interrupt
+            session.interrupt = session.interrupt or interrupt
             raise
         finally:
-            self.place.counters.ticker.ended()  # the event loop's turns count from here
-            if self.answer is not None:
-                self.answer.done()
+            if _running_loop() is not None:
+                place.counters.ticker.ended()  # the event loop's turns count from here
+            if answer is not None:
+                answer.done()
             if drill is not None:
-                drill("after", self.place)
+                drill("after", place)
 
     def abandon(self) -> None:
         """End the crossing because its run is over: with what was taken of its answer, else as pending."""

@@ -22,7 +22,7 @@ class Observer(Protocol):
         """A crossing begins; its place, call and source are set."""
 
     def ended(self, crossing: Crossing, outcome: Outcome) -> None:
-        """It ended. Called exactly once a crossing."""
+        """It ended. Called exactly once a crossing; of an answer's `bare` outcome the bytes lie in the answer."""
 
     def entered(self, place: Place, attributes: Mapping[str, Any]) -> None:
         """A scope (`replay.step`) or checkpoint was opened."""

@@ -292,16 +292,19 @@ class Session:
 
     def _begun(self, crossing: Crossing, terms: Terms) -> Crossing:
         place = crossing.place
-        if place.step is None:
+        step = place.step
+        if step is None:
             place.number()
-        if self.max_steps and place.step is not None and place.step > self.max_steps:
+            step = place.step
+        if self.max_steps and step is not None and step > self.max_steps:
             self.interrupt = StepLimit(self.max_steps)
             raise self.interrupt
         if not crossing.shared:
             self.live_steps += 1
         elif self.effects is not None and crossing.answer is not None and crossing.call.side_effect in _CHANGES:
             self.effects.passed(crossing.call, place, crossing.answer.outcome, terms)
-        if place.kind is _MODEL or place.kind is _CHECKPOINT:
+        kind = place.kind
+        if kind is _MODEL or kind is _CHECKPOINT:
             self.last_state = crossing.call.request.digest
         self.observer.began(crossing)
         return crossing

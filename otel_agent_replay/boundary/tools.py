@@ -162,7 +162,7 @@ def _begin(
     made = declaration.describe(session, args, kwargs)
     safeguards = declaration.safeguards
     if safeguards is None and (session.effects is None or made.side_effect not in _CHANGES):
-        return session.begin(_as_kept(declaration, made), place)
+        return session.begin(made if declaration.capture is None else _as_kept(declaration, made), place)
     return _begin_guarded(declaration, here, made, args, kwargs)
 
 
@@ -280,12 +280,11 @@ def _served_value(declaration: Declaration, crossing: Crossing, answer: Answer) 
 
     An approval on the tape is granted again: this session spends it, and a replay has no ledger to tell.
     """
-    outcome = answer.outcome
+    outcome, data = answer.bare, answer.data
     crossing.finish(outcome)
     if outcome.failure is not None:
         raise rebuild(outcome.failure)
-    result = outcome.result
-    value = None if result is None or result.data is None else decode(result.data)
+    value = None if data is None else decode(data)
     if declaration.kind is _APPROVAL:
         _granted(crossing, _grant(declaration, crossing, value)[0])
     return value

@@ -100,7 +100,7 @@ class AnsweredNodes:
         answer, result = crossing.answer, outcome.result
         if (
             answer is None
-            or outcome is not answer.outcome
+            or outcome is not answer.bare
             or result is None
             or outcome.status is not _OK
             or outcome.failure is not None

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from otel_agent_replay.boundary.approvals import Grant, action_digest
-from otel_agent_replay.boundary.crossing import Answer, Place, outside_runs
+from otel_agent_replay.boundary.crossing import Answer, Place, WholeAnswer, outside_runs
 from otel_agent_replay.boundary.effects import Terms
 from otel_agent_replay.boundary.runs import Continuation
 from otel_agent_replay.errors import (
@@ -52,7 +52,7 @@ _VALUE = MediaType.VALUE.value
 _PREVIEW = 2_000  # bytes of the arguments that a person sees when they have to decide
 
 
-class KnownAnswer:
+class KnownAnswer(WholeAnswer):
     """What the ledger, or a person, says of a call; implements `crossing.Answer`. It has no turn in any order."""
 
     def __init__(self, outcome: Outcome) -> None:

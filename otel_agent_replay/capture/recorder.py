@@ -314,6 +314,9 @@ class Recorder:
         node: NodeRecord | None = place.span
         if node is None:
             return  # its begin was lost, and is counted
+        answer = crossing.answer
+        if answer is not None and outcome is answer.bare:
+            outcome = answer.outcome
         self._open.pop(node.span_id, None)
         ended_ns = _time_ns()
         sequence = 0 if outcome.status is _PENDING else place.next_sequence()

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from otel_agent_replay import semconv
-from otel_agent_replay.boundary.crossing import Answer, Place
+from otel_agent_replay.boundary.crossing import Answer, Place, WholeAnswer
 from otel_agent_replay.errors import CrossingRefused, DamagedRecording, MissingPayload, ReplayInterrupt, TapeUnreadable
 from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun
 from otel_agent_replay.payload.codec import decode
@@ -172,7 +172,7 @@ def _reads_in(recorded: RecordedRun, until: int) -> Mapping[tuple[tuple[str, ...
     return found
 
 
-class RecordedAnswer:
+class RecordedAnswer(WholeAnswer):
     """A recorded outcome without a turn in any order; implements `crossing.Answer`."""
 
     def __init__(self, outcome: Outcome, origin_step: int | None, *, same_request: bool) -> None:

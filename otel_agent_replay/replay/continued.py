@@ -65,10 +65,10 @@ class ContinuedPlayback(Playback):
             self.again.add(place)
             return None
         try:
-            outcome = self.tape.outcome(entry)
+            data = self.tape.result(entry)
         except (MissingPayload, DamagedRecording) as error:
             raise self.stop(TapeUnreadable(entry.node.step, str(error))) from error
-        return TapeAnswer(self, entry, outcome, same_request=same_request)
+        return TapeAnswer(self, entry, data, same_request)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return the next recorded bulk read of that name there, or None."""

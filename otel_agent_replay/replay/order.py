@@ -3,7 +3,7 @@
 Which of three concurrent calls came first is an input of the agent, so playback imposes it. The recorded
 begins and ends of a run's crossings form one list of turns; an answer may end when every turn before its own
 has been taken. Between two ends of different tasks or threads the consumer of the first gets the time to act
-(`quiet`). Code that crosses one call at a time pays an uncontended lock and nothing more.
+(`quiet`). Code that crosses one call at a time takes its turns without a lock: only who waits needs one.
 
 A wait that can make no progress is let go: at once when nothing else can run, else when everything has stood still for
 as long as the recording took at that place plus a grace (a thread that a busy machine does not run is not standing
@@ -22,7 +22,6 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
 
-from otel_agent_replay.boundary.native_waits import plain_acquire
 from otel_agent_replay.boundary.ticks import TURNS_COUNTED
 from otel_agent_replay.replay.early_timers import call_next_timer
 from otel_agent_replay.replay.loop_turns import RecordedTurns, ReplayedTurns
@@ -64,7 +63,7 @@ class CompletionOrder:
 
     def __init__(self, tapes: Sequence[Tape]) -> None:
         self._tapes = tapes
-        self._alone = len(tapes) == 1
+        self._several = len(tapes) > 1
         turns = _turns_of(tapes)
         self._turns = turns
         self._taken = bytearray(len(turns) + 2)  # one more for what never ended, and one that is never taken
@@ -77,14 +76,12 @@ class CompletionOrder:
             for crossing in tape.entries:
                 if crossing.end_turn < 0 and not crossing.below:  # it never ended: after everything else
                     crossing.end_turn = len(turns)
-        self._head = 0  # the first turn not taken
-        self._marks = 0  # how many turns were taken, in whatever order
-        self._last_ender: tuple[int, object] | None = None
+        self._from = 0  # every turn before this one is taken; `_head` looks on from here
         self._last_ended: Ending | None = None
+        self._last_ender: object = None  # the `_runner` that ended it
         self._recorded_turns: dict[int, RecordedTurns] = {}  # by the tape's place
         self._loop_turns = ReplayedTurns()
         self._lock = threading.Lock()
-        self._acquire, self._release = plain_acquire(self._lock), self._lock.release  # a third of what `with` costs
         self._waiters: dict[int, list[tuple[Ending, Callable[[], None]]]] = {}
         self._held: set[Ending] = set()
         self._opened_up = False
@@ -92,8 +89,9 @@ class CompletionOrder:
 
     @property
     def turns_taken(self) -> int:
-        """How many turns were taken until now."""
-        return self._marks
+        """How many turns were taken until now, in whatever order."""
+        head = self._head()
+        return head + self._taken.count(1, head)
 
     def not_imposed_on(self, tape: Tape) -> tuple[int, ...]:
         """Return the steps of one tape whose recorded order was let go."""
@@ -106,17 +104,26 @@ class CompletionOrder:
 
     def began(self, entry: Ending) -> None:
         """The recorded call was asked for."""
-        self._take(entry.begin_turn)
+        turn = entry.begin_turn
+        if turn >= 0:
+            self._taken[turn] = 1
+            if turn == self._from:
+                self._from = turn + 1
+            if self._waiters:
+                self._pass_on(turn)
 
     def ended(self, entry: Ending) -> None:
         """Its crossing has ended."""
-        last = self._last_ender
-        if last is None or not _is_owner(last):
-            self._last_ender = _owner()
+        self._last_ender = _ident() if _running_loop() is None else _runner()
         self._last_ended = entry
-        others_wait = bool(self._waiters)
-        self._take(entry.end_turn)
-        if others_wait:
+        turn = entry.end_turn
+        if turn >= 0:
+            self._taken[turn] = 1
+            if turn == self._from:
+                self._from = turn + 1
+        if self._waiters:
+            if turn >= 0:
+                self._pass_on(turn)
             self._loop_turns.ended()
 
     def gave_up(self, tape: Tape, end: ThreadEnd) -> None:
@@ -137,30 +144,42 @@ class CompletionOrder:
     # --- what playback asks ---
 
     def settle(self, entry: Ending) -> None:
-        """Block the thread until it is `entry`'s turn to end."""
+        """Block the thread until it is `entry`'s turn to end.
+
+        Answers take no time, so one worker of a pool may do what two did in the recording: whoever waits for the
+        first task must have run before the second is done, although no other thread ended in between. Hence the look
+        at the recorded thread of control.
+        """
         if self._opened_up:
             return
-        if self._head < entry.end_turn:
+        turn = entry.end_turn
+        if self._from < turn and self._head() < turn:
             self._block(entry)
-        last = self._last_ender
-        if last is not None and not (_is_owner(last) and self._goes_on(entry)) and not self._opened_up:
-            quiet_threads()
+        last = self._last_ended
+        if last is not None and not self._opened_up:
+            runner = _ident() if _running_loop() is None else _runner()
+            if (
+                self._last_ender != runner
+                or last.strand != entry.strand
+                or (self._several and self._tape_of(last) != self._tape_of(entry))
+            ):
+                quiet_threads()
 
     async def settle_async(self, entry: Ending) -> None:
         """Let other tasks run until it is `entry`'s turn to end."""
         if self._opened_up:
             return
-        if self._head < entry.end_turn:
+        if self._head() < entry.end_turn:
             await self._suspend(entry, held=False)
         if self._must_be_quiet():
-            last = self._last_ender
-            same_loop = last is not None and last[0] == _ident()
-            if same_loop and last is not None and last[1] is not None:
+            ender = self._last_ender
+            same_loop = _loop_of(ender) is asyncio.get_running_loop()
+            if same_loop:
                 apart = self._turns_since_the_end_before(entry.end_turn)
                 if apart is not None and apart < TURNS_COUNTED:
                     await self._loop_turns.passed(apart)
                     return
-            await quiet_loop(threads=not same_loop)
+            await quiet_loop(threads=not same_loop and ender != _ident())
 
     async def hold(self, entry: Ending) -> None:
         """Wait to be cancelled, as the recorded call was; let go when nobody does so in the recorded time."""
@@ -174,30 +193,28 @@ class CompletionOrder:
 
     # --- inside ---
 
-    def _take(self, turn: int) -> None:
-        if turn < 0:
-            return
-        waiters = None
-        together: Sequence[Callable[[], None]] = ()
-        self._acquire()
-        try:
-            taken = self._taken
-            taken[turn] = 1
-            self._marks += 1
-            if turn == self._head:
-                head = turn + 1
-                while taken[head]:
-                    head += 1
-                self._head = head
-                if self._waiters:
-                    waiters = self._waiters.pop(head, None)
-                    if self._waiters:
-                        together = self._wake_together(turn)
-        finally:
-            self._release()
-        if waiters is not None:
-            for _, wake in waiters:
-                wake()
+    def _head(self) -> int:
+        """Return the first turn not taken.
+
+        No lock: `_from` may be set back by a thread that looked earlier, which costs a longer look and nothing else.
+        """
+        head = self._from = self._taken.find(0, self._from)
+        return head
+
+    def _pass_on(self, turn: int) -> None:
+        """Wake whose turn it is, now that this one is taken.
+
+        A turn is taken before anybody looks for waiters, and whoever waits is told of before they look whether their
+        turn has come (`_register`): one of the two sees the other.
+        """
+        with self._lock:
+            head = self._head()
+            if turn >= head:  # something before it is still to come
+                return
+            waiters = self._waiters.pop(head, ())
+            together = self._wake_together(turn) if self._waiters else ()
+        for _, wake in waiters:
+            wake()
         for wake in together:
             wake()
 
@@ -206,19 +223,8 @@ class CompletionOrder:
 
         Also where this call began after that end: in the recording it took its time, here it takes none.
         """
-        last = self._last_ender
-        return last is not None and not _is_owner(last) and not self._opened_up
-
-    def _goes_on(self, entry: Ending) -> bool:
-        """Whether the end before this one was of the same recorded thread of control.
-
-        Answers take no time, so one worker of a pool may do what two did in the recording: whoever waits for the
-        first task must have run before the second is done, although no other thread ended in between.
-        """
-        last = self._last_ended
-        if last is None or last.strand != entry.strand:
-            return last is None
-        return self._alone or self._tape_of(last) == self._tape_of(entry)
+        ender = self._last_ender
+        return ender is not None and ender != _runner() and not self._opened_up
 
     def _tape_of(self, entry: Ending) -> int:
         """Return the place of the tape that an entry lies on among the tapes; one that never ended lies anywhere."""
@@ -266,30 +272,34 @@ class CompletionOrder:
     async def _has_come(self, entry: Ending) -> bool:
         """Whether it is `entry`'s turn now, or a few turns of the loop later, in which those before it end."""
         for _ in range(_TURNS_TOGETHER):
-            if self._head >= entry.end_turn:
+            if self._head() >= entry.end_turn:
                 return True
             await one_turn()
-        return self._head >= entry.end_turn
+        return self._head() >= entry.end_turn
 
     def _register(self, entry: Ending, wake: Callable[[], None]) -> bool:
         with self._lock:
-            if self._opened_up or self._head >= entry.end_turn:
-                return False
             self._waiters.setdefault(entry.end_turn, []).append((entry, wake))
+            if self._opened_up or self._head() >= entry.end_turn:
+                self._take_out(entry, wake)
+                return False
             return True
 
     def _forget(self, entry: Ending, wake: Callable[[], None]) -> None:
         with self._lock:
-            waiting = self._waiters.get(entry.end_turn)
-            if waiting is not None and (entry, wake) in waiting:
-                waiting.remove((entry, wake))
-                if not waiting:
-                    del self._waiters[entry.end_turn]
+            self._take_out(entry, wake)
+
+    def _take_out(self, entry: Ending, wake: Callable[[], None]) -> None:
+        waiting = self._waiters.get(entry.end_turn)
+        if waiting is not None and (entry, wake) in waiting:
+            waiting.remove((entry, wake))
+            if not waiting:
+                del self._waiters[entry.end_turn]
 
     def _is_front(self, entry: Ending) -> bool:
         """Whether `entry` is let go when nothing moves: it is the held call that is due, else the first waiter."""
         with self._lock:
-            head = self._head
+            head = self._head()
             due = self._turns[head].ending if head < len(self._turns) else None
             if due is not None and due in self._held:
                 return due is entry
@@ -302,7 +312,7 @@ class CompletionOrder:
         order than instant answers suggest: hence the recorded time since the oldest open call began.
         """
         with self._lock:
-            head = self._head
+            head = self._head()
             if head >= len(self._turns):
                 return _GRACE
             open_calls = [entry, *self._held, *(one for waiting in self._waiters.values() for one, _ in waiting)]
@@ -314,22 +324,16 @@ class CompletionOrder:
 
         A timer that takes longer had not fired by then.
         """
-        head = min(self._head, len(self._turns) - 1)
+        head = min(self._head(), len(self._turns) - 1)
         return (_recorded_ns(self._turns[head]) - _recorded_ns(self._turns[0])) / 1e9 + _GRACE
 
     def _let_go(self, entry: Ending) -> None:
         """Count every turn before this end as taken, so that nobody waits for it again."""
         with self._lock:
-            for turn in range(self._head, entry.end_turn):
+            for turn in range(self._head(), entry.end_turn):
                 self._taken[turn] = 1
             self._were_let_go.append(entry)
-        self._take_again()
-
-    def _take_again(self) -> None:
-        with self._lock:
-            while self._head < len(self._turns) and self._taken[self._head]:
-                self._head += 1
-            waiters = self._waiters.pop(self._head, ())
+            waiters = self._waiters.pop(self._head(), ())
         for _, wake in waiters:
             wake()
 
@@ -338,16 +342,16 @@ class CompletionOrder:
         wake = turn.set
         if not self._register(entry, wake):
             return
-        marks, rest = self._marks, Rest()
+        marks, rest = self.turns_taken, Rest()
         while not turn.is_set():
             front = self._is_front(entry)
-            if front and self._marks == marks and threads_are_alone():
+            if front and self.turns_taken == marks and threads_are_alone():
                 break
             tick = _FRONT_TICK if front else _BACK_TICK
             if turn.wait(tick):
                 return
-            if self._marks != marks:
-                marks, rest = self._marks, Rest()
+            if self.turns_taken != marks:
+                marks, rest = self.turns_taken, Rest()
             elif self._is_front(entry) and rest.lasted(tick) > self._patience(entry):
                 break
         else:
@@ -417,7 +421,7 @@ class _Watch:
     def __init__(self, order: CompletionOrder, entry: Ending, turn: _Turn) -> None:
         self.overdue = False
         self._order, self._entry, self._turn = order, entry, turn
-        self._marks, self._rest = order._marks, Rest(turn.loop)
+        self._marks, self._rest = order.turns_taken, Rest(turn.loop)
         self._tick = 0.0
         self._look_again()
 
@@ -428,8 +432,8 @@ class _Watch:
     def look(self) -> None:
         """Look whether anything has moved."""
         order, entry, loop = self._order, self._entry, self._turn.loop
-        if order._marks != self._marks:
-            self._marks, self._rest = order._marks, Rest(loop)
+        if order.turns_taken != self._marks:
+            self._marks, self._rest = order.turns_taken, Rest(loop)
         elif order._is_front(entry):
             rested = self._rest.lasted(self._tick)
             if rested >= _REST_BEFORE_TIMERS and call_next_timer(loop, within_s=order._recorded_until_head()):
@@ -445,18 +449,17 @@ class _Watch:
         self._timer.cancel()
 
 
-def _is_owner(owner: tuple[int, object]) -> bool:
-    """Whether the running thread and task are `owner`, a result of `_owner`."""
-    if owner[0] != _ident():
-        return False
+def _runner() -> object:
+    """Return who runs: a thread by its number where no loop does, else the task; the callbacks of a loop are one."""
     loop = _running_loop()
-    return owner[1] is (None if loop is None else _current_task(loop) or loop)
+    return _ident() if loop is None else _current_task(loop) or loop
 
 
-def _owner() -> tuple[int, object]:
-    """Return the running thread, and its task; the callbacks of a loop are one, None is for a thread without a loop."""
-    loop = _running_loop()
-    return (_ident(), None if loop is None else _current_task(loop) or loop)
+def _loop_of(runner: object) -> object:
+    """Return the event loop that a runner is in; None for a thread without one."""
+    if asyncio.isfuture(runner):
+        return runner.get_loop()
+    return runner if isinstance(runner, asyncio.AbstractEventLoop) else None
 
 
 def _recorded_ns(turn: _At) -> int:

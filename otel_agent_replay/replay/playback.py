@@ -26,7 +26,7 @@ from otel_agent_replay.model import ORDER_MARKS, Call, Kind, Outcome, OutcomeSta
 from otel_agent_replay.replay import matching
 from otel_agent_replay.replay.order import CompletionOrder
 from otel_agent_replay.replay.recorded_waits import TapedWait
-from otel_agent_replay.replay.tape import Tape
+from otel_agent_replay.replay.tape import Tape, with_data
 from otel_agent_replay.replay.tape_entry import Entry
 
 _PENDING = Outcome(status=OutcomeStatus.PENDING, notes=("the recorded process died during this call",))
@@ -38,31 +38,40 @@ _MOST_COMPARED = 8  # how many candidates' requests are compared in full
 class TapeAnswer:
     """The recorded outcome of one crossing and its turn in the completion order; implements `crossing.Answer`."""
 
-    __slots__ = ("_ended", "_entry", "_playback", "origin_step", "outcome", "same_request")
+    __slots__ = ("_ended", "_entry", "_outcome", "_playback", "bare", "data", "origin_step", "same_request")
 
-    def __init__(self, playback: Playback, entry: Entry, outcome: Outcome, same_request: bool) -> None:
+    def __init__(self, playback: Playback, entry: Entry, data: bytes | None, same_request: bool) -> None:
         self._playback = playback
         self._entry = entry
         self._ended = False
-        self.outcome = outcome
+        self._outcome: Outcome | None = None
+        self.bare = entry.outcome or _PENDING
+        self.data = data
         self.origin_step = entry.step or None
         self.same_request = same_request
+
+    @property
+    def outcome(self) -> Outcome:
+        """The recorded outcome with its bytes."""
+        if self._outcome is None:
+            self._outcome = with_data(self.bare, self.data)
+        return self._outcome
 
     def settle(self) -> None:
         """Block until the recorded order allows this answer to end. Raises the interrupt of a stopped replay."""
         playback = self._playback
         playback.order.settle(self._entry)
-        if playback.interrupt is not None or self.outcome.status is _IS_PENDING:
-            playback.check(self._entry, self.outcome)
+        if playback.interrupt is not None or self.bare.status is _IS_PENDING:
+            playback.check(self._entry, self.bare)
 
     async def settle_async(self) -> None:
         """The same for a task. A call that was cancelled is held until the caller cancels it."""
         playback = self._playback
-        if self.outcome.status is OutcomeStatus.CANCELLED:
+        if self.bare.status is OutcomeStatus.CANCELLED:
             await playback.order.hold(self._entry)
         else:
             await playback.order.settle_async(self._entry)
-        playback.check(self._entry, self.outcome)
+        playback.check(self._entry, self.bare)
 
     def done(self) -> None:
         """Told once the crossing has ended."""
@@ -91,20 +100,22 @@ class Playback:
         if self.interrupt is not None:
             raise self.interrupt
         above = place.parent
-        parent = place.path[:-1] if above is None else above.path
-        entry, same_request = self.tape.take(parent, call, strand_label), True
+        parent = () if above is None else above.path
+        entry = self.tape.take(parent, call, strand_label)
+        same_request = True
         if entry is None:
             entry = self._near(parent, call)
             if entry is None:
                 return None
             same_request = entry.call.digest == call.digest
         try:
-            outcome = self.tape.outcome(entry) if entry.outcome is not None else _PENDING
+            data = self.tape.result(entry)
         except (MissingPayload, DamagedRecording) as error:
             raise self.stop(TapeUnreadable(entry.node.step, str(error))) from error
-        place.key = entry.key
+        if entry.key:
+            place.key = entry.key
         self.order.began(entry)
-        return TapeAnswer(self, entry, outcome, same_request)
+        return TapeAnswer(self, entry, data, same_request)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return the next recorded bulk read of that name there, or None."""

@@ -7,6 +7,7 @@ Payload bytes stay in the lake until an answer is served.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import threading
@@ -24,7 +25,6 @@ from otel_agent_replay.model import (
     Payload,
     RecordedRun,
     SideEffect,
-    digest_of,
     make_outcome,
 )
 from otel_agent_replay.replay.past import Past
@@ -32,6 +32,7 @@ from otel_agent_replay.replay.proved import proved
 from otel_agent_replay.replay.tape_entry import Entry, Path, ThreadEnd, is_background_save
 from otel_agent_replay.replay.tape_reads import TapeReads
 
+_sha256 = hashlib.sha256
 _NUMBER = re.compile(r"#\d+\Z")
 _SCOPE = f"{Kind.SCOPE.value}:"
 _MOST_SCANNED = 256  # how far an identical request is searched for its own strand's answer
@@ -279,34 +280,26 @@ class Tape:
         """Return how many recorded reads were never made, leaving out those inside a crossing."""
         return self.reads.count_left({entry.node.path for entry in self.entries})
 
-    def outcome(self, entry: Entry) -> Outcome:
-        """Return the recorded outcome with its bytes. Raises MissingPayload, DamagedRecording."""
+    def result(self, entry: Entry) -> bytes | None:
+        """Return the bytes of what came back, proved by their digest; None where nothing did.
+
+        Raises MissingPayload, DamagedRecording.
+        """
         outcome = entry.outcome
-        if outcome is None:
-            raise DamagedRecording(f"step {entry.node.step} ({'/'.join(entry.node.path)}) has no outcome")
-        result = outcome.result
+        result = None if outcome is None else outcome.result
         if result is None or result.data is not None:
-            return outcome
+            return None if result is None else result.data
         digest = result.digest
         data = self._payload(digest)
-        if data is None or digest_of(data) != digest:
-            kept = self.loaded(result, entry, "result")  # the empty payload, or it says what is wrong
-        else:
-            kept = result.with_data(data)
-        # `dataclasses.replace` costs more than everything else that playback does for a small answer.
-        return make_outcome(
-            outcome.status,
-            kept,
-            outcome.head,
-            outcome.chunks,
-            outcome.trailers,
-            outcome.failure,
-            outcome.closed_early,
-            outcome.exact,
-            outcome.round_trips,
-            outcome.notes,
-            outcome.attributes,
-        )
+        if data is None or _sha256(data).digest() != digest:
+            data = self.loaded(result, entry, "result").data  # the empty payload, or it says what is wrong
+        return data
+
+    def outcome(self, entry: Entry) -> Outcome:
+        """Return the recorded outcome with its bytes. Raises MissingPayload, DamagedRecording."""
+        if entry.outcome is None:
+            raise DamagedRecording(f"step {entry.node.step} ({'/'.join(entry.node.path)}) has no outcome")
+        return with_data(entry.outcome, self.result(entry))
 
     def request(self, entry: Entry) -> bytes | None:
         """Return the recorded request's bytes, or None when they are not kept."""
@@ -322,6 +315,27 @@ class Tape:
         return proved(
             payload, self._payload, f"{what} of the run" if entry is None else f"{what} of step {entry.node.step}"
         )
+
+
+def with_data(outcome: Outcome, data: bytes | None) -> Outcome:
+    """Return the outcome with these as its result's bytes; as it is where it has them, or there are none."""
+    result = outcome.result
+    if data is None or result is None or result.data is not None:
+        return outcome
+    # `dataclasses.replace` costs more than everything else that playback does for a small answer.
+    return make_outcome(
+        outcome.status,
+        result.with_data(data),
+        outcome.head,
+        outcome.chunks,
+        outcome.trailers,
+        outcome.failure,
+        outcome.closed_early,
+        outcome.exact,
+        outcome.round_trips,
+        outcome.notes,
+        outcome.attributes,
+    )
 
 
 def _begin_of(recorded: RecordedRun, step: int | None) -> float:

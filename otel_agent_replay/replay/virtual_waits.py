@@ -19,6 +19,7 @@ from contextvars import Context
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from otel_agent_replay.boundary.crossing import WholeAnswer
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.model import Call, Outcome, OutcomeStatus
 from otel_agent_replay.payload.codec import decode
@@ -323,7 +324,7 @@ def _is_over(due: _Due) -> bool:
     return due.dropped or left_behind or (due.handle is not None and due.handle.cancelled())
 
 
-class Wait:
+class Wait(WholeAnswer):
     """A wait as an answered crossing; implements `crossing.Answer`. `wakes_ns` have passed when it is over."""
 
     __slots__ = ("_waits", "origin_step", "outcome", "same_request", "wakes_ns")

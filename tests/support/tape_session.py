@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-from otel_agent_replay.boundary.crossing import Crossing, Place
+from otel_agent_replay.boundary.crossing import Crossing, Place, WholeAnswer
 from otel_agent_replay.boundary.policy import EXACT, RECORD
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import ReplayDeparture
@@ -65,7 +65,7 @@ class MemoryObserver:
         return nullcontext()
 
 
-class MemoryAnswer:
+class MemoryAnswer(WholeAnswer):
     def __init__(self, tape: MemoryTape, recorded: Recorded, step: int):
         self.outcome = recorded.outcome
         self.origin_step = step

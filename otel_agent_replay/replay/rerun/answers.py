@@ -14,7 +14,7 @@ from functools import cached_property
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Answer, Place
 from otel_agent_replay.errors import CrossingRefused, ReplayInterrupt
-from otel_agent_replay.model import EMPTY_DIGEST, Call, Kind, Outcome, Read, RecordedRun
+from otel_agent_replay.model import EMPTY_DIGEST, Call, Kind, Outcome, Read, RecordedRun, digest_of
 from otel_agent_replay.replay.by_arguments import ByArguments, RecordedAnswer
 from otel_agent_replay.replay.pool import Found, Miss, Pool
 from otel_agent_replay.replay.rerun.user_turns import RecordedTurns
@@ -112,7 +112,11 @@ class PoolAnswers:
         if isinstance(found, Miss):
             self.misses.append(f"{call.name}: {found.reason}")
             return None
-        return RecordedAnswer(_outcome_of(found), None, same_request=True)
+        outcome = _outcome_of(found)
+        if outcome is None:
+            self.misses.append(f"{call.name}: the bytes of an answer to the same call are missing or were altered")
+            return None
+        return RecordedAnswer(outcome, None, same_request=True)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return None: what another run drew or saw on the clock is no answer."""
@@ -138,13 +142,16 @@ def latest_moment(recorded: RecordedRun) -> int:
     return min(begins, default=recorded.run.ended_ns or max((one.span.end_ns for one in recorded.spans), default=0))
 
 
-def _outcome_of(found: Found) -> Outcome:
+def _outcome_of(found: Found) -> Outcome | None:
+    """Return the outcome with its bytes, None where they are not there or are others."""
     outcome = found.node.outcome
     if outcome is None:
         raise AssertionError("the pool gives ended calls only")
     result = outcome.result
     if result is not None and result.data is None:
         data = b"" if result.digest == EMPTY_DIGEST else found.run.payload(result.digest)
-        result = None if data is None else result.with_data(data)
+        if data is None or digest_of(data) != result.digest:
+            return None
+        result = result.with_data(data)
     facts = {**outcome.attributes, semconv.POOL_RUN: found.run.run.run_id.hex()}
     return replace(outcome, result=result, attributes=facts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from otel_agent_replay.boundary.crossing import Counters, Place
+from otel_agent_replay.boundary.crossing import Counters, Place, WholeAnswer
 from otel_agent_replay.boundary.policy import CALLED_THROUGH, MODES, OffTape
 from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.errors import CrossingRefused, ReplayDeparture
@@ -19,7 +19,7 @@ BULK = [kind for kind in Kind if kind.is_bulk]
 ASKED = [source for source in AnswerSource if source not in CALLED_THROUGH and source is not AnswerSource.REFUSED]
 
 
-class Answer:
+class Answer(WholeAnswer):
     origin_step = 1
     same_request = True
 

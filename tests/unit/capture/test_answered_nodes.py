@@ -9,7 +9,7 @@ import pytest
 
 import otel_agent_replay as replay
 from otel_agent_replay import semconv
-from otel_agent_replay.boundary.crossing import current
+from otel_agent_replay.boundary.crossing import WholeAnswer, current
 from otel_agent_replay.boundary.failures import recorded_failure
 from otel_agent_replay.boundary.policy import EXACT
 from otel_agent_replay.boundary.runs import RunRequest, run_factory
@@ -64,7 +64,7 @@ class Taped:
         return ReplayDeparture(step=None, path=place.path, expected="nothing", came="something")
 
 
-class Answer:
+class Answer(WholeAnswer):
     same_request = True
 
     def __init__(self, outcome, step, settle) -> None:

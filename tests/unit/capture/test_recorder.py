@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import otel_agent_replay as replay
-from otel_agent_replay.boundary.crossing import Place
+from otel_agent_replay.boundary.crossing import Place, WholeAnswer
 from otel_agent_replay.boundary.http_exchange import SentRequest, begin_exchange
 from otel_agent_replay.boundary.policy import EXACT
 from otel_agent_replay.boundary.runs import RunRequest, run_factory
@@ -599,7 +599,7 @@ def test_a_tracing_library_that_fails_reaches_no_host(journal, caplog):
 # --- replays ---
 
 
-class OneAnswer:
+class OneAnswer(WholeAnswer):
     """A tape of one answer. `same`: the recorded request was the one that came."""
 
     def __init__(self, outcome: Outcome, *, same: bool) -> None:

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from otel_agent_replay.boundary.crossing import Place
 from otel_agent_replay.model import AnswerSource, Call, Kind, Payload, SideEffect
 from otel_agent_replay.payload.codec import encode
 from otel_agent_replay.replay.pool import Found, Miss, Pool
+from otel_agent_replay.replay.rerun.answers import PoolAnswers
 from otel_agent_replay.replay.writes import NOTHING_WRITTEN, with_write
 from otel_agent_replay.testing import builders
 
@@ -98,6 +100,24 @@ def test_failures_and_parts_are_no_answers():
     assert "no whole answer" in answered(pool, asked=asked)
     missing = builders.run("a").http("GET", "http://h/x", {"no": "such"}, status=404).build()
     assert answered(Pool([missing]), asked=asked) == {"no": "such"}
+
+
+def test_altered_bytes_are_no_answer():
+    """Bytes that are not those of their digest are never handed out; the miss says so."""
+    whole = order(7).build()
+    spans = [
+        replace(span, node=replace(node, outcome=replace(node.outcome, result=node.outcome.result._replace(data=None))))
+        if (node := span.node) is not None and node.kind is Kind.TOOL
+        else span
+        for span in whole.spans
+    ]
+    place = Place.root("shop").child(Kind.TOOL, "order")
+    for payload, given in ((whole.payload, "open"), (lambda digest: b'"shipped"', None)):
+        source = replace(whole, spans=spans, payload=payload)
+        answers = PoolAnswers(lambda source=source: [source], before_ns=LATER, written=lambda: NOTHING_WRITTEN)
+        answer = answers.answer(ORDER_7, place)
+        assert (None if answer is None else json.loads(answer.outcome.result.data)) == given
+    assert answers.misses == ["order: the bytes of an answer to the same call are missing or were altered"]
 
 
 def test_the_asking_run_must_have_written_the_same():
