@@ -5,14 +5,14 @@ Owns a shortcut and no form of its own: what it writes is what `codec.encode` wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from json.encoder import encode_basestring
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from otel_agent_replay.payload.encoding import LARGEST_INT
+import orjson
+
+from otel_agent_replay.payload.encoding import AS_THEY_ARE, LARGEST_INT
 
 _LONGEST = 1 << 20  # bytes; more is left to whoever knows the bounds
-_WORDS = {None: "null", True: "true", False: "false"}
 
 
 class ScalarArguments:
@@ -22,43 +22,33 @@ class ScalarArguments:
     b'{"order_id":"17","cents":5}'
     """
 
-    __slots__ = ("_keys", "_places")
+    __slots__ = ("_names",)
 
     def __init__(self, parameters: Sequence[str]) -> None:
-        self._keys = tuple(f"{encode_basestring(name)}:" for name in parameters)
-        self._places = {name: number for number, name in enumerate(parameters)}
+        self._names = tuple(parameters)
 
     def encoded(self, given: Sequence[Any], named: Mapping[str, Any]) -> bytes | None:
         """Return the arguments `given` by position and `named`, or None when they are not all so plain."""
-        keys = self._keys
-        if len(given) > len(keys):
+        names = self._names
+        if len(given) > len(names):
             return None
-        pairs: Iterable[tuple[str, Any]] = zip(keys, given)  # noqa: B905 - fewer are given where some have defaults
+        values = dict(zip(names, given))  # noqa: B905 - fewer are given where some have defaults
         if named:
-            places, first = self._places, len(given)
-            pairs = [*pairs]
-            for name, value in named.items():
-                place = places.get(name, -1)
-                if place < first:  # unknown here, or given twice
-                    return None
-                pairs.append((keys[place], value))
-        parts = []
-        for key, value in pairs:
+            values |= named
+            if len(values) != len(given) + len(named) or "$type" in named:  # given twice, or it would read as a tag
+                return None
+        for value in values.values():
             kind = type(value)
-            if kind is str:
-                parts.append(key + encode_basestring(value))
-            elif kind is int:
+            if kind is int:
                 if not -LARGEST_INT <= value <= LARGEST_INT:
                     return None
-                parts.append(key + repr(value))
-            elif kind is bool or value is None:
-                parts.append(key + _WORDS[value])
-            elif kind is float and value - value == 0.0:  # false for NaN and the infinities
-                parts.append(key + repr(value))
-            else:
+            elif kind is float:
+                if value - value != 0.0:  # NaN or an infinity
+                    return None
+            elif kind not in AS_THEY_ARE:
                 return None
         try:
-            data = f"{{{','.join(parts)}}}".encode()
-        except UnicodeEncodeError:  # a lone surrogate somewhere
+            data = orjson.dumps(values)
+        except orjson.JSONEncodeError:  # a lone surrogate somewhere
             return None
         return data if len(data) <= _LONGEST else None

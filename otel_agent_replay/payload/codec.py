@@ -11,8 +11,10 @@ in every process (sets are sorted, memory addresses left out), so that digests c
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
+
+import orjson
 
 from otel_agent_replay.errors import CodecError
 from otel_agent_replay.payload.classes import class_name
@@ -63,11 +65,9 @@ def encode_call(args: tuple[Any, ...], kwargs: Mapping[str, Any], *, skip_self: 
 
 def _finish_plain(tree: Any) -> Encoded:
     try:
-        data = dump(tree).encode()
-    except UnicodeEncodeError:  # a lone surrogate somewhere
+        data = orjson.dumps(tree)
+    except orjson.JSONEncodeError:  # a lone surrogate somewhere
         return _encode_slowly(tree)
-    except (RecursionError, RuntimeError, ValueError) as error:  # changed under our hands, or the stack is nearly full
-        return _given_up(tree, f"{type(error).__name__}: {error}")
     if len(data) > MAX_BYTES:
         return _given_up(tree, f"{len(data)} bytes encoded, {MAX_BYTES} are kept")
     return Encoded(data)
@@ -96,20 +96,24 @@ def _reject(token: str) -> NoReturn:
     raise ValueError(f"{token} is not JSON")
 
 
-_decoder = json.JSONDecoder(parse_constant=_reject)
-_scan: Callable[[str, int], tuple[Any, int]] = vars(_decoder)["scan_once"]
+_exactly = json.JSONDecoder(parse_constant=_reject).decode
+_DIGITS = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
+_LONG_NUMBER = b"0" * 19
 
 
 def decode(data: bytes) -> Any:
-    """Return the value of typed JSON. Raises CodecError, with the path, for bytes that `encode` did not write."""
+    """Return the value of typed JSON. Raises CodecError, with the path, for bytes that are none.
+
+    What others wrote may hold more than `encode` writes: integers beyond 64 bits, which the quick parser would round,
+    and halves of surrogate pairs, which it refuses.
+    """
     try:
-        text = data.decode("utf-8")
-        tree, end = _scan(text, 0)
-        if end != len(text):
-            tree = _decoder.decode(text)
-        return Decoder().value(tree, None) if '"$type"' in text else tree
-    except StopIteration:
-        raise CodecError("value: not JSON") from None
+        try:
+            long = data.translate(_DIGITS).find(_LONG_NUMBER) >= 0
+            tree = _exactly(data.decode()) if long else orjson.loads(data)
+        except orjson.JSONDecodeError:
+            tree = _exactly(data.decode())
+        return Decoder().value(tree, None) if b'"$type"' in data else tree
     except (ValueError, RecursionError) as error:
         raise CodecError(f"value: not typed JSON: {error}") from error
 

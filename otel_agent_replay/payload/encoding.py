@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import json.encoder
 import pathlib
 import re
 from collections.abc import Callable, Iterable
@@ -29,19 +28,8 @@ LARGEST_INT = 2**63 - 1
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def _fast_dump() -> Callable[[Any], str]:
-    plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return plain
-    text = json.encoder.encode_basestring
-    chunks = make(None, None, text, None, ":", ",", False, False, False)
-    join = "".join
-    return lambda tree: join(chunks(tree, 0))
-
-
-dump: Callable[[Any], str] = _fast_dump()
-"""JSON text of a tree of plain values, no spaces. The tree is known to be plain and free of cycles."""
+dump = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False, check_circular=False).encode
+"""JSON text of a tree that `Encoder` made, no spaces: any depth, and any surrogate in it is told by its encoding."""
 
 
 class TooLarge(Exception):
@@ -49,7 +37,8 @@ class TooLarge(Exception):
 
 
 _ONLY_TEXT = frozenset({str})
-_AS_THEY_ARE = frozenset({str, bool, type(None)})
+AS_THEY_ARE = frozenset({str, bool, type(None)})
+"""Classes whose every value is JSON as it is."""
 
 
 def is_plain(value: Any, seen: set[int], depth: int) -> bool:
@@ -66,7 +55,7 @@ def is_plain(value: Any, seen: set[int], depth: int) -> bool:
         if not _ONLY_TEXT.issuperset(map(type, value)) or "$type" in value:
             return False
         items = value.values()
-    if _AS_THEY_ARE.issuperset(map(type, items)):
+    if AS_THEY_ARE.issuperset(map(type, items)):
         return True
     for item in items:
         kind = type(item)
@@ -79,7 +68,7 @@ def is_plain(value: Any, seen: set[int], depth: int) -> bool:
         elif kind is dict or kind is list:
             if not is_plain(item, seen, depth - 1):
                 return False
-        elif kind not in _AS_THEY_ARE:
+        elif kind not in AS_THEY_ARE:
             return False
     return True
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
 from typing import Any
 
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from otel_agent_replay.errors import CodecError
@@ -41,6 +42,38 @@ def test_decoding_gives_the_encoded_value_back(value):
     encoded = encode(value)
     assert encoded.round_trips, encoded.notes
     assert same(decode(encoded.data), value)
+
+
+_NUMBERS = st.one_of(
+    st.integers(),
+    st.integers(-(10**30), 10**30),
+    st.sampled_from([2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**63), -(2**63) - 1, 10**18, -(10**19)]),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+_JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), _NUMBERS, st.text(st.characters(codec=None))),
+    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.text(max_size=4), inner, max_size=4)),
+    max_leaves=12,
+)
+
+
+@given(_JSON)
+@example(-(10**19))
+@example({"id": 12345678901234567890123})
+@example(["\ud800", 1e-7, -0.0])
+def test_json_that_others_wrote_is_read_exactly(value):
+    """No integer is rounded, no text refused, whoever wrote them: it is what the standard library reads."""
+    text = json.dumps(value)  # a lone surrogate is an escape there
+    assert same(decode(text.encode()), json.loads(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["NaN", "[Infinity]", '{"a":-Infinity}', "", "{", "[1,]", "'a'", "01", "1 2", "\ufeff1"]
+)
+def test_what_is_no_json_is_refused(text):
+    """Words for numbers that JSON does not have, and what is torn, are errors."""
+    with pytest.raises(CodecError):
+        decode(text.encode())
 
 
 @given(own.values())
