@@ -227,6 +227,14 @@ class Session:
             if answer is None:
                 raise self._stop(call, child, None)
             return self._begun(Crossing(self, child, call, _TAPE, answer), terms)
+        if not self.guarded and drill is None and not terms.derives_key:  # plain recording: everything is live
+            if kind is _TOOL:
+                child.through = side_effect is not _NO_EFFECT
+            child.key = call.idempotency_key
+            if revise is not None:
+                child.number()
+                call = revise(call, child)
+            return self._begun(Crossing(self, child, call, _LIVE, None), terms)
         for source, answerer in self._prefix:
             answer = answerer.answer(call, child)
             if answer is not None:

@@ -19,7 +19,7 @@ import orjson
 from otel_agent_replay.errors import CodecError
 from otel_agent_replay.payload.classes import class_name
 from otel_agent_replay.payload.decoding import Decoder
-from otel_agent_replay.payload.encoding import MAX_DEPTH, MAX_VALUES, Encoder, TooLarge, dump, is_plain
+from otel_agent_replay.payload.encoding import MAX_VALUES, Encoder, TooLarge, dump, is_plain
 from otel_agent_replay.payload.kept import KeptAsText
 
 __all__ = ["Encoded", "KeptAsText", "decode", "decode_call", "encode", "encode_call"]
@@ -47,7 +47,7 @@ def encode(value: Any) -> Encoded:
     """
     kind = type(value)
     if kind is dict or kind is list:
-        return _finish_plain(value) if is_plain(value, set(), MAX_DEPTH) else _encode_slowly(value)
+        return _finish_plain(value) if is_plain(value) else _encode_slowly(value)
     if kind is str or kind is bool or value is None:
         return _finish_plain(value)
     return _encode_slowly(value)
@@ -58,7 +58,7 @@ def encode_call(args: tuple[Any, ...], kwargs: Mapping[str, Any], *, skip_self: 
     if skip_self:
         args = args[1:]
     call = {"args": list(args), "kwargs": dict(kwargs)}
-    if is_plain(call, set(), MAX_DEPTH):
+    if is_plain(call):
         return _finish_plain(call)
     return _encode_slowly(call)
 

@@ -41,15 +41,12 @@ AS_THEY_ARE = frozenset({str, bool, type(None)})
 """Classes whose every value is JSON as it is."""
 
 
-def is_plain(value: Any, seen: set[int], depth: int) -> bool:
+def is_plain(value: Any, seen: set[int] | None = None, depth: int = MAX_DEPTH) -> bool:
     """Return whether a dict or list is JSON exactly as it is: exact classes only, nothing twice, not too deep.
 
-    A container at two places may be a cycle or double the size at each level: the slow path counts those.
+    A container at two places may be a cycle or double the size at each level: the slow path counts those. `seen` are
+    the identities of the containers met so far, itself included; None: it is the first. `depth` levels may follow.
     """
-    identity = id(value)
-    if depth <= 0 or identity in seen:
-        return False
-    seen.add(identity)
     items: Iterable[Any] = value
     if type(value) is dict:
         if not _ONLY_TEXT.issuperset(map(type, value)) or "$type" in value:
@@ -66,6 +63,11 @@ def is_plain(value: Any, seen: set[int], depth: int) -> bool:
             if item - item != 0.0:  # NaN or an infinity
                 return False
         elif kind is dict or kind is list:
+            if seen is None:
+                seen = {id(value)}
+            if depth <= 1 or id(item) in seen:
+                return False
+            seen.add(id(item))
             if not is_plain(item, seen, depth - 1):
                 return False
         elif kind not in AS_THEY_ARE:
