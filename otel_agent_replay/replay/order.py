@@ -357,7 +357,8 @@ class CompletionOrder:
         else:
             return
         self._forget(entry, wake)
-        self._let_go(entry)
+        if self._head() < entry.end_turn:  # else it has just come, and whoever took it was about to say so
+            self._let_go(entry)
 
     async def _suspend(self, entry: Ending, *, held: bool) -> None:
         turn = _Turn(asyncio.get_running_loop())
@@ -372,7 +373,7 @@ class CompletionOrder:
         finally:
             watch.stop()
             self._forget(entry, turn.wake)
-        if watch.overdue:
+        if watch.overdue and (held or self._head() < entry.end_turn):
             self._let_go(entry)
 
     def _overdue(self, loop: asyncio.AbstractEventLoop, entry: Ending, rested: float) -> bool:
