@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.lake.columns import Columns
+from otel_agent_replay.lake.run_rows import RowsLater
 from otel_agent_replay.lake.span_table import load_spans
 from otel_agent_replay.model import RecordedSpan
 
@@ -30,9 +31,10 @@ class AttemptRows:
     checks: Mapping[bytes, bytes]
 
 
-def attempts_in(table: pa.Table, path: Path) -> dict[tuple[bytes, int], AttemptRows]:
+def attempts_in(table: pa.Table, path: Path, later: RowsLater | None = None) -> dict[tuple[bytes, int], AttemptRows]:
     """Return the attempts whose rows `table` has, by run id and number; `path` is the file that the rows lie in.
 
+    `later` has the columns that attributes are made of, where `table` does not: see `load_spans`.
     Raises DamagedRecording where the root of one is missing.
     """
     columns = Columns(table)
@@ -42,7 +44,7 @@ def attempts_in(table: pa.Table, path: Path) -> dict[tuple[bytes, int], AttemptR
     for row in sorted(range(len(table)), key=positions.__getitem__):
         of_attempt.setdefault(keys[row], []).append(row)
     roots = _roots(table, columns)
-    spans = load_spans(table, columns)
+    spans = load_spans(table, columns, later)
     named = _Named(columns)
     found = {}
     for key, rows in of_attempt.items():

@@ -217,7 +217,8 @@ class Lake:
         """
         found: dict[int, tuple[LakeFile, AttemptRows]] = {}
         for file, of_run in self._located(run_id):
-            for (_, number), rows in attempts_in(of_run.table(), file.path).items():
+            table, later = of_run.in_two()
+            for (_, number), rows in attempts_in(table, file.path, later).items():
                 found.setdefault(number, (file, rows))
         if not found:
             return []

@@ -32,13 +32,10 @@ class Columns:
     def __init__(self, of: pa.Table | pa.StructArray) -> None:
         self._of = of
         self._places: dict[str, int] = {}
-        self._whole: list[Any] | None = None
         if not isinstance(of, pa.StructArray):
             # By its place: Arrow lists all names anew each time that it is asked for one.
             self._places = {name: at for at, name in enumerate(of.column_names)}
-            batches = of.to_batches()
-            if len(batches) == 1:  # as nearly always: all columns lie in one piece
-                self._whole = batches[0].columns
+        self._arrays: dict[str, Any] = {}
         self._made: dict[str, list[Any]] = {}
         self._count = len(of)
 
@@ -47,17 +44,18 @@ class Columns:
 
     def array(self, name: str) -> Any:
         """Return the Arrow array of a column in one piece; None when there is nothing but nulls in it."""
-        array: Any
+        if name not in self._arrays:
+            array = self._read(name)
+            self._arrays[name] = None if array is None or array.null_count == len(array) else array
+        return self._arrays[name]
+
+    def _read(self, name: str) -> Any:
         if isinstance(self._of, pa.StructArray):
-            array = self._of.field(name)
-        elif name not in self._places:
+            return self._of.field(name)
+        if name not in self._places:
             return None
-        elif self._whole is not None:
-            array = self._whole[self._places[name]]
-        else:
-            column = self._of.column(self._places[name])
-            array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-        return None if array.null_count == len(array) else array
+        column = self._of.column(self._places[name])
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
     def values(self, name: str) -> list[Any]:
         """Return the values of a column: texts unescaped, lists of texts as tuples."""

@@ -72,8 +72,18 @@ def store_node_columns(nodes: Sequence[Node], spans: Sequence[Span]) -> tuple[Li
     return lists, arrays
 
 
-def load_nodes(columns: Columns, spans: Sequence[Span]) -> list[Node]:
-    """Return the replay side of each row, all of which have one; `spans` are the spans of the same rows."""
+Attributes = Sequence[Mapping[str, AttributeValue]]
+"""Those of rows, in order."""
+
+
+def load_nodes(
+    columns: Columns, spans: Sequence[Span], beside: tuple[Attributes, Attributes] | None = None
+) -> list[Node]:
+    """Return the replay side of each row, all of which have one; `spans` are the spans of the same rows.
+
+    `beside` are the attributes of their calls and of their outcomes where they are not made of `columns`.
+    """
+    calls, outcomes = load_beside(columns, spans) if beside is None else beside
     kinds: Sequence[Any] = columns.words("kind", Kind)
     names = columns.texts("node_name")
     effects: Sequence[Any] = columns.words("side_effect", SideEffect)
@@ -93,8 +103,8 @@ def load_nodes(columns: Columns, spans: Sequence[Span]) -> list[Node]:
             "side_effect": effects,
             "source": columns.words("source", AnswerSource),
             "fidelity": columns.words("fidelity", Fidelity),
-            "call": _load_calls(columns, spans, exchanges, zip(kinds, names, effects, strict=True)),
-            "outcome": _load_outcomes(columns, spans, exchanges),
+            "call": _load_calls(columns, calls, exchanges, zip(kinds, names, effects, strict=True)),
+            "outcome": _load_outcomes(columns, outcomes, exchanges),
             "reads": Same((), len(columns)) if reads is None else _load_reads(reads),
             "strand": columns.texts("strand"),
             "origin_step": columns.values("origin_step"),
@@ -121,10 +131,9 @@ def _store_calls(nodes: Sequence[Node], lists: Lists) -> None:
 
 
 def _load_calls(
-    columns: Columns, spans: Sequence[Span], exchanges: Sequence[Beside], named: Iterable[tuple[Kind, str, SideEffect]]
+    columns: Columns, beside: Attributes, exchanges: Sequence[Beside], named: Iterable[tuple[Kind, str, SideEffect]]
 ) -> list[Call | None]:
     requests = _load_payloads(columns, "request")
-    beside = _load_beside(columns, "call_attributes", spans)
     keys = columns.texts("idempotency_key")
     return [
         None if request is None else make_call(kind, name, effect, request, call.head, attributes, key, *call[1:])
@@ -134,10 +143,9 @@ def _load_calls(
     ]
 
 
-def _load_outcomes(columns: Columns, spans: Sequence[Span], exchanges: Sequence[Beside]) -> list[Outcome | None]:
+def _load_outcomes(columns: Columns, beside: Attributes, exchanges: Sequence[Beside]) -> list[Outcome | None]:
     statuses = columns.words("outcome", OutcomeStatus)
     results = _load_payloads(columns, "result")
-    beside = _load_beside(columns, "outcome_attributes", spans)
     return [
         None if status is None else make_outcome(status, result, *outcome, attributes)
         for status, result, (_, outcome), attributes in zip(statuses, results, exchanges, beside, strict=True)
@@ -177,8 +185,14 @@ def _is_same(one: AttributeValue, other: AttributeValue) -> bool:
     return one is not None and type(one) is type(other) and type(one) in (str, bool, int, float, bytes) and one == other
 
 
-def _load_beside(columns: Columns, name: str, spans: Sequence[Span]) -> list[dict[str, AttributeValue]]:
-    """Return the attributes of the calls or outcomes: most are those of the span, named only."""
+def load_beside(columns: Columns, spans: Sequence[Span]) -> tuple[Attributes, Attributes]:
+    """Return the attributes of the calls and of the outcomes of rows; `spans` are the spans of the same rows."""
+    attributes = [span.attributes for span in spans]
+    return beside_of(columns, "call_attributes", attributes), beside_of(columns, "outcome_attributes", attributes)
+
+
+def beside_of(columns: Columns, name: str, spans: Attributes) -> list[dict[str, AttributeValue]]:
+    """Return the attributes in a column: most are those of the span, which `spans` are, named only."""
     array = columns.array(name)
     if array is None:
         return [{} for _ in range(len(columns))]
@@ -186,10 +200,10 @@ def _load_beside(columns: Columns, name: str, spans: Sequence[Span]) -> list[dic
     names, told = entries.values("name"), entries.values("value")
     return [
         {
-            name: span.attributes[name] if value is None else load_nested(value)
+            name: of_span[name] if value is None else load_nested(value)
             for name, value in zip(names[first:last], told[first:last], strict=True)
         }
-        for (first, last), span in zip(bounds(array), spans, strict=True)
+        for (first, last), of_span in zip(bounds(array), spans, strict=True)
     ]
 
 

@@ -94,16 +94,27 @@ def damage_named(path: Path) -> Iterator[None]:
 
 
 def opened(path: Path) -> pq.ParquetReader:
-    """Open a file to be read by the places of its leaves. Raises DamagedRecording, FileNotFoundError.
+    """Open a file to be read by the places of its leaves. Raises DamagedRecording, FileNotFoundError."""
+    return reader_of(path, bytes_of(path))
+
+
+def bytes_of(path: Path) -> bytes | None:
+    """Return what a small file holds; None of a larger one. Raises DamagedRecording, FileNotFoundError."""
+    with damage_named(path), path.open("rb", buffering=0) as file:
+        return file.read() if os.fstat(file.fileno()).st_size <= _READ_AT_ONCE else None
+
+
+def reader_of(path: Path, data: bytes | None) -> pq.ParquetReader:
+    """Open a file of which `bytes_of` gave `data`. Raises DamagedRecording, FileNotFoundError.
 
     Not as a ParquetFile: that lists the names of all columns first, which takes as long as reading a small run.
     """
-    with damage_named(path), path.open("rb", buffering=0) as file:
-        reader = pq.ParquetReader()
-        if os.fstat(file.fileno()).st_size <= _READ_AT_ONCE:  # not by Arrow's threads, which are waited for
-            reader.open(pa.BufferReader(file.read()), pre_buffer=False, page_checksum_verification=True)
-        else:
+    reader = pq.ParquetReader()
+    with damage_named(path):
+        if data is None:
             reader.open(str(path), page_checksum_verification=True)
+        else:  # not by Arrow's threads, which are waited for
+            reader.open(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True)
     return reader
 
 

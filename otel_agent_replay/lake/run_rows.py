@@ -5,9 +5,9 @@ Owns how little is read: the row groups whose statistics let the run in, and of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from otel_agent_replay.lake import kernels
-from otel_agent_replay.lake.parquet_file import STATISTICS, column_of, damage_named, opened
+from otel_agent_replay.lake.parquet_file import STATISTICS, bytes_of, damage_named, reader_of
 from otel_agent_replay.lake.schema import file_facts
+from otel_agent_replay.lake.span_leaves import ATTRIBUTE_COLUMNS, leaves_of
 
 _RUN_ID = "run_id"
 _WORTH_THREADS = 1 << 20
@@ -25,12 +26,17 @@ _WORTH_THREADS = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class RunRows:
-    """Where the rows of a run lie in the file at `path`: in the row groups `groups`, which an open reader has."""
+    """Where the rows of a run lie in the file at `path`: in the row groups `groups`, which an open reader has.
+
+    `alone` tells that no other rows lie in these; `data` is the whole file where it is a small one.
+    """
 
     path: Path
     run_id: bytes
     groups: list[int]
     reader: pq.ParquetReader
+    alone: bool = False
+    data: bytes | None = None
 
     @classmethod
     def find(cls, path: Path, run_id: bytes) -> RunRows | None:
@@ -38,84 +44,110 @@ class RunRows:
 
         Raises DamagedRecording, UnsupportedFormat, FileNotFoundError.
         """
-        reader = opened(path)
+        data = bytes_of(path)
+        reader = reader_of(path, data)
         metadata = reader.metadata
         file_facts(metadata.metadata, path)
-        groups, sure = _groups_of(metadata, run_id)
-        rows = cls(path, run_id, groups, reader)
+        groups, sure, alone = _groups_of(metadata, run_id)
+        rows = cls(path, run_id, groups, reader, alone, data)
         return rows if sure or (groups and rows._are_there()) else None
 
     def table(self) -> pa.Table:
-        """Return the rows, in columns. Those that are null throughout may be left out. Raises DamagedRecording."""
+        """Return the rows, in the columns that a run is made of. Raises DamagedRecording.
+
+        Columns that are null throughout may be left out.
+        """
+        return self._of(_telling(self.reader.metadata))
+
+    def in_two(self) -> tuple[pa.Table, RowsLater | None]:
+        """Return the same without the columns of attributes, and these to be read later; None where all are read.
+
+        Read later is what lies in the bytes at hand: neither the file, which a compaction may replace, nor the reader,
+        which takes ten times the memory, is held for it.
+        """
+        places = _telling(self.reader.metadata)
+        if self.data is None or not self.alone:
+            return self._of(places), None
+        later = {name: of_column for name, of_column in places.items() if name in ATTRIBUTE_COLUMNS}
+        now = {name: of_column for name, of_column in places.items() if name not in later}
+        return self._of(now), RowsLater(self.path, self.data, self.groups, later)
+
+    def _of(self, places: Mapping[str, Sequence[int]]) -> pa.Table:
         metadata = self.reader.metadata
         size = sum(metadata.row_group(group).total_byte_size for group in self.groups)
         with damage_named(self.path):
-            table = self.reader.read_row_groups(
-                self.groups, column_indices=_telling(metadata), use_threads=size >= _WORTH_THREADS
-            )
+            table = _read(self.reader, self.groups, places, use_threads=size >= _WORTH_THREADS)
+            if self.alone:
+                return table
             column = table.column(_RUN_ID)
             is_of_run = kernels.equal(column, pa.scalar(self.run_id, column.type))
             return table if kernels.all_of(is_of_run) else kernels.filtered(table, is_of_run)
 
     def _are_there(self) -> bool:
         with damage_named(self.path):
-            place = _place_of_run_id(self.reader.metadata)
+            place = leaves_of(self.reader.metadata).run_id
             column = self.reader.read_row_groups(self.groups, column_indices=[place], use_threads=False).column(0)
         return kernels.any_of(kernels.equal(column, pa.scalar(self.run_id, column.type)))
 
 
-def _groups_of(metadata: pq.FileMetaData, run_id: bytes) -> tuple[list[int], bool]:
-    """Return the row groups whose range of run ids takes in `run_id`, and whether one of them surely holds it."""
-    groups, sure = [], False
-    column = _place_of_run_id(metadata)
+def _groups_of(metadata: pq.FileMetaData, run_id: bytes) -> tuple[list[int], bool, bool]:
+    """Return the row groups whose range of run ids takes in `run_id`, whether one of them surely holds it, and whether
+    surely none of them holds anything else.
+    """
+    groups, sure, alone = [], False, True
+    place = leaves_of(metadata).run_id
     for group in range(metadata.num_row_groups):
-        statistics: Any = metadata.row_group(group).column(column).statistics
+        statistics: Any = metadata.row_group(group).column(place).statistics
         if statistics is None:
             groups.append(group)
+            alone = False
         elif statistics.has_min_max and (lowest := statistics.min) <= run_id <= (highest := statistics.max):
             groups.append(group)
             sure = sure or run_id in (lowest, highest)
-    return groups, sure
+            alone = alone and lowest == highest and statistics.has_null_count and not statistics.null_count
+    return groups, sure, alone
 
 
-def _place_of_run_id(metadata: pq.FileMetaData) -> int:
-    if not metadata.num_row_groups:
-        return 0
-    leaves = metadata.row_group(0)
-    places = range(metadata.num_columns)  # it is the first, and telling the names of all takes as long as reading some
-    return next((place for place in places if leaves.column(place).path_in_schema == _RUN_ID), 0)
+@dataclass(frozen=True, slots=True)
+class RowsLater:
+    """Columns of rows that were not read yet, by name: they lie in the bytes of the file that was at `path`."""
+
+    path: Path
+    data: bytes
+    groups: list[int]
+    columns: Mapping[str, Sequence[int]]
+
+    def table(self) -> pa.Table:
+        """Return the columns. Raises DamagedRecording."""
+        reader = reader_of(self.path, self.data)
+        with damage_named(self.path):
+            return _read(reader, self.groups, self.columns, use_threads=False)
 
 
-def _telling(metadata: pq.FileMetaData) -> list[int] | None:
-    """Return the leaves of the columns that hold something; None for all.
+def _read(
+    reader: pq.ParquetReader, groups: list[int], places: Mapping[str, Sequence[int]], *, use_threads: bool
+) -> pa.Table:
+    return reader.read_row_groups(groups, column_indices=[*chain(*places.values())], use_threads=use_threads)
+
+
+def _telling(metadata: pq.FileMetaData) -> Mapping[str, Sequence[int]]:
+    """Return the leaves of the columns that a run is made of, without those that hold nothing.
 
     A file of one row group tells which of its columns hold nothing (see `parquet_file`).
     """
+    columns = leaves_of(metadata).by_column
     if metadata.num_row_groups != 1:
-        return None
+        return columns
     group = metadata.row_group(0)
-    leaves = [group.column(place) for place in range(metadata.num_columns)]
-    empty = list(map(_is_empty, leaves))
-    if sum(leaf.is_stats_set for leaf in leaves) - sum(empty) > len(STATISTICS):
-        return None  # by another writer, which says the same of lists that are there and empty
-    found: list[int] = []
-    for holds_nothing, members in groupby(range(len(leaves)), key=empty.__getitem__):
-        places = list(members)
-        found += _of_cut_columns(leaves, places) if holds_nothing else places
-    return None if len(found) == len(leaves) else found
-
-
-def _is_empty(leaf: pq.ColumnChunkMetaData) -> bool:
-    if not leaf.is_stats_set:
-        return False
-    statistics: Any = leaf.statistics
-    return bool(statistics.has_null_count and statistics.null_count == leaf.num_values)
-
-
-def _of_cut_columns(leaves: Sequence[pq.ColumnChunkMetaData], places: list[int]) -> list[int]:
-    """Return those of the `places` in a row whose column has leaves before or behind them: it is read whole."""
-    first, last = places[0], places[-1]
-    beside = {column_of(leaves[place]) for place in (first - 1, last + 1) if 0 <= place < len(leaves)}
-    if beside.isdisjoint((column_of(leaves[first]), column_of(leaves[last]))):
-        return []
-    return [place for place in places if column_of(leaves[place]) in beside]
+    found: dict[str, Sequence[int]] = {}
+    told = 0
+    for name, places in columns.items():
+        leaf = group.column(places[0])  # what is said of a column is said of all its leaves
+        if leaf.is_stats_set:
+            statistics: Any = leaf.statistics
+            if statistics.has_null_count and statistics.null_count == leaf.num_values:
+                continue
+            told += 1
+        found[name] = places
+    # More are told of by another writer, which says the same of lists that are there and empty.
+    return found if told <= len(STATISTICS) else columns

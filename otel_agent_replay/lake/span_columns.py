@@ -66,8 +66,11 @@ def store_span_columns(spans: Sequence[Span], lists: Lists) -> dict[str, Any]:
     }
 
 
-def load_span_columns(columns: Columns) -> list[Span]:
-    """Return the span of each row; spans that were emitted alike share resource and scope."""
+def load_span_columns(columns: Columns, attributes: Sequence[Mapping[str, AttributeValue]] | None = None) -> list[Span]:
+    """Return the span of each row; spans that were emitted alike share resource and scope.
+
+    `attributes` are those of the rows where they are not made of `columns`.
+    """
     events, links = columns.array("events"), columns.array("links")
     return made(
         make_span,
@@ -82,7 +85,7 @@ def load_span_columns(columns: Columns) -> list[Span]:
             "kind": columns.values("span_kind"),
             "status_code": columns.values("status_code"),
             "status_message": columns.texts("status_message"),
-            "attributes": load_attributes(columns),
+            "attributes": load_attributes(columns) if attributes is None else attributes,
             "events": Same((), len(columns)) if events is None else _lists(events, _load_events),
             "links": Same((), len(columns)) if links is None else _lists(links, _load_links),
             "trace_state": columns.texts("trace_state"),

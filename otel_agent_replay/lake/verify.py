@@ -39,6 +39,7 @@ def verify(recorded: RecordedRun) -> list[Finding]:
     Each attempt is held against the manifest that was stored with it. What a fork shares belongs to its origin, and is
     proved when that is verified: only that it is there is looked at here. A payload of which only the digest was kept
     is no finding. A run that does not come out of a lake has no stored manifest: its payloads alone are proved.
+    Raises DamagedRecording where what is read of a run when it is looked into cannot be read.
     """
     if not isinstance(recorded, StoredRun):
         return [finding for node in recorded.nodes for finding in _payloads(node, recorded)]
@@ -57,6 +58,8 @@ def _of(part: StoredAttempt, findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _contents(part: StoredAttempt) -> Iterator[Finding]:
+    for item in part.spans:
+        len(item.span.attributes)  # no digest covers them, but their pages have checksums: a look reads them
     for node in part.nodes:
         yield from _payloads(node, part)
     yield from _counts(part)
