@@ -343,8 +343,11 @@ def stored_attempt(lake: Lake, file: LakeFile, rows: AttemptRows, losses: Sequen
     )
 
 
+_FIELDS = [column.name for column in fields(RecordedRun)]
+
+
 def _fields_of(recorded: RecordedRun) -> dict[str, Any]:
-    return {column.name: getattr(recorded, column.name) for column in fields(RecordedRun)}
+    return {name: getattr(recorded, name) for name in _FIELDS}
 
 
 def open_spans(file: LakeFile) -> pq.ParquetFile:

@@ -54,7 +54,7 @@ class Partition:
 
     def folder(self, lake: Path, table: str) -> Path:
         """Return the folder of this partition in `table` (one of TABLES)."""
-        return lake / table / f"date={self.date}" / f"hour={self.hour}"
+        return lake.joinpath(table, f"date={self.date}", f"hour={self.hour}")  # one step: each makes a path anew
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +73,8 @@ class LakeFile:
 
 def beside(path: Path, table: str) -> Path:
     """Return the path of the same name and partition in another table."""
-    hour = path.parent
-    date = hour.parent
-    return date.parent.parent / table / date.name / hour.name / path.name
+    *lake, _, date, hour, name = path.parts
+    return Path(*lake, table, date, hour, name)
 
 
 def file_name(first_ms: int, last_ms: int, pack: int) -> str:
@@ -96,7 +95,10 @@ def files_in(folder: Path) -> list[LakeFile]:
 def file_at(path: Path) -> LakeFile | None:
     """Return what a path's name says; None where it is no name of a published file."""
     match = _NAME.fullmatch(path.name)
-    return None if match is None else LakeFile(path, *(int(part, 16) for part in match.groups()))
+    if match is None:
+        return None
+    first, last, pack = match.groups()
+    return LakeFile(path, int(first, 16), int(last, 16), int(pack, 16))
 
 
 def all_partitions(lake: Path) -> list[Partition]:

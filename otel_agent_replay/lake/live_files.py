@@ -87,7 +87,7 @@ def live_names(folder: Path) -> list[str]:
 
 def _names_in(folder: Path) -> list[str]:
     try:
-        return sorted(entry.name for entry in folder.iterdir())
+        return sorted(os.listdir(folder))  # noqa: PTH208 - a path for each of its names is not needed
     except FileNotFoundError:
         return []
 
