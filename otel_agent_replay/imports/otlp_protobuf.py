@@ -6,6 +6,7 @@ them, or four bytes, most significant first, as the Collector's file exporter wr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
@@ -19,11 +20,19 @@ from otel_agent_replay.model import Anomaly, AnomalyCode, Span
 from otel_agent_replay.otlp.spans import spans_of as spans_of_resource
 
 Framing = Callable[[bytes], Iterator[bytes]]
+_FIRST = b"\x0a"
+"""How every message begins: the tag of `resource_spans`, its only field."""
+_NO_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f]")
+"""Bytes that no JSON has, and every message with a span: the tags of its fields are among them."""
 
 
 def fits(file: OpenedFile) -> bool:
     """Whether it begins as a message of spans, with or without a length before it."""
-    return bool(file.head) and file.head[:1] not in (b"{", b"[") and _framing_of(file.data()) is not None
+    head = file.head
+    # A length of 123 or 91 before the first message, or behind the tag of its first field, reads as the start of JSON.
+    if not head or (head[:1] in (b"{", b"[") and _NO_TEXT.search(head) is None):
+        return False
+    return _framing_of(file.data()) is not None
 
 
 def read(file: OpenedFile) -> Found:
@@ -62,6 +71,9 @@ def _framing_of(data: bytes) -> Framing | None:
 def _messages(data: bytes, framing: Framing) -> Iterator[trace_pb2.TracesData]:
     """Yield messages. Raises DecodeError at the first that is none."""
     for frame in framing(data):
+        # A length may read as the tag of a field that nobody knows, which swallows what follows.
+        if frame[:1] != _FIRST:
+            raise DecodeError("it does not begin with a field of spans")
         message = trace_pb2.TracesData.FromString(frame)
         if not message.resource_spans:
             raise DecodeError("no spans are in it")

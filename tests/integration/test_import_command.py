@@ -143,6 +143,16 @@ def test_other_signals_and_unknown_names_are_told(tmp_path):
     assert run(tmp_path / "lake", "--from", "otel", tmp_path / "logs.json").exit_code == 2
 
 
+@pytest.mark.parametrize("lengths", [True, False])
+def test_a_message_of_any_size_is_known_for_protobuf(tmp_path, lengths):
+    """Also one that reads as `{`, `[`, white space or the tag of another field, before it or in its first field."""
+    path = tmp_path / "a.binpb"
+    for size in range(200):
+        whole = message([span(1, attributes={"k": "v" * size})])
+        path.write_bytes(_VarintBytes(len(whole)) + whole if lengths else whole)
+        assert len(read_spans(path).spans) == 1, whole[:4]
+
+
 def test_messages_after_a_broken_one_are_told(tmp_path):
     """Of delimited messages those before the broken one are read, and where it broke is told."""
     one_each = [message([one]) for one in SPANS]
