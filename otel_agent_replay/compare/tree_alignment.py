@@ -106,6 +106,10 @@ class _Aligner:
         self.right, self.right_keys = right, right_keys
         self.to_right: dict[int, tuple[int, Rule]] = {}
         self.to_left: dict[int, int] = {}
+        # Nodes whose children were paired one level above them: they are no partner of anything then, for what lies
+        # below a pair must lie below both, and their children would be paired a second time.
+        self.opened_left: set[int] = set()
+        self.opened_right: set[int] = set()
         self.queue: deque[tuple[int, int]] = deque()
         self.unobserved_left: set[int] = set()
         self.unobserved_right: set[int] = set()
@@ -197,6 +201,8 @@ class _Aligner:
         for unpaired_l, unpaired_r in self._open_gaps(left, right, matches):
             if len(unpaired_l) == len(unpaired_r) == 1:
                 i, j = unpaired_l[0], unpaired_r[0]
+                if i in self.opened_left or j in self.opened_right:
+                    continue
                 one, other = self.left.nodes[i].node, self.right.nodes[j].node
                 same_kind = (one and one.kind) == (other and other.kind)
                 same_request = self.left_keys.telling[i] and self.left_keys.request[i] == self.right_keys.request[j]
@@ -209,16 +215,19 @@ class _Aligner:
         """Look one level down where a node was put in between, or taken out, around steps that are still there."""
         for unpaired_l, unpaired_r in self._open_gaps(left, right, matches):
             for j in list(unpaired_r):
-                self._splice(unpaired_l, self.right.nodes[j].children, flipped=False)
+                self._splice(unpaired_l, j, flipped=False)
             for i in list(unpaired_l):
-                self._splice(unpaired_r, self.left.nodes[i].children, flipped=True)
+                if i not in self.to_right:
+                    self._splice(unpaired_r, i, flipped=True)
 
-    def _splice(self, outer: list[int], inner: Sequence[int], *, flipped: bool) -> None:
+    def _splice(self, outer: list[int], between: int, *, flipped: bool) -> None:
+        """Pair what is left over at one level with the children of `between`, which the other tree does not have."""
+        inner = (self.left if flipped else self.right).nodes[between].children
         if not inner or self.splice_budget < 0:
             return
         outer_keys, inner_keys = (self.right_keys, self.left_keys) if flipped else (self.left_keys, self.right_keys)
-        paired = self.to_left if flipped else self.to_right
-        waiting = [index for index in outer if index not in paired]
+        paired, opened = (self.to_left, self.opened_right) if flipped else (self.to_right, self.opened_left)
+        waiting = [index for index in outer if index not in paired and index not in opened]
         if not waiting:
             return
         self.splice_budget -= len(waiting) + len(inner)
@@ -232,6 +241,8 @@ class _Aligner:
         matches = align_sequences(layers).matches
         if 2 * len(matches) < len(inner):
             return
+        if matches:
+            (self.opened_left if flipped else self.opened_right).add(between)
         for match in matches:
             one, other = waiting[match.left], inner[match.right]
             self._pair(*((other, one) if flipped else (one, other)), Rule.WRAPPED)
@@ -257,6 +268,8 @@ class _Aligner:
             key = self.left_keys.exact[i]
             j = place.get(key)
             if j is None or key not in alone or i in self.to_right or j in self.to_left:
+                continue
+            if i in self.opened_left or j in self.opened_right:
                 continue
             if self.left_keys.size[i] >= 2 or (self.left_keys.telling[i] and self._near(i, j)):
                 self._pair(i, j, Rule.MOVED)

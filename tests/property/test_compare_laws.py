@@ -3,7 +3,7 @@
 import random
 from dataclasses import replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from otel_agent_replay.compare import Added, Changed, Removed, Rule, Verdict, compare
@@ -46,6 +46,11 @@ def play(builder, actions):
 
 def recorded(actions, seed=1):
     return play(run("agent", seed=seed, started_ns=10**18 + seed * 10**12), actions).build(output="done")
+
+
+UNDER_ONE = [("step", "search", [("foreign", "search")])]
+BESIDE_AND_UNDER_ANOTHER = [("foreign", "search"), ("step", "refund", [("foreign", "search")])]
+"""Found by chance: what was paired with the call beside was paired a second time below the renamed step."""
 
 
 def signature(change):
@@ -109,6 +114,7 @@ def test_one_inserted_span_gives_one_added(actions, data):
     assert changes[0].b.name == "inserted"
 
 
+@example(UNDER_ONE, BESIDE_AND_UNDER_ANOTHER)
 @given(plan, plan)
 @settings(deadline=None)
 def test_pairs_are_injective_and_keep_ancestors(left, right):
@@ -132,6 +138,7 @@ def test_pairs_are_injective_and_keep_ancestors(left, right):
         assert {to_b[index].b for index in line[1:] if index in to_b} <= ancestors_b
 
 
+@example(UNDER_ONE, BESIDE_AND_UNDER_ANOTHER)
 @given(plan, plan)
 @settings(deadline=None)
 def test_every_node_is_paired_or_reported(left, right):
