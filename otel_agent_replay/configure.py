@@ -160,6 +160,7 @@ class Runtime:
                     self.journal,
                     redaction=self._redaction,
                     on_root_end=self.implicit.root_ended,
+                    run_of=self.recording.run_of,
                     replay_mode=self.settings.mode if MODES[self.settings.mode].is_replay else "",
                 )
             self._joined.append(provider)

@@ -7,10 +7,9 @@ replay's crossing that was answered as recorded is written as a reference to its
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
-from typing import Any
-
-from opentelemetry.trace import SpanKind
+from typing import Any, TypeAlias
 
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, Place
@@ -41,25 +40,28 @@ _NODE_BEGUN = wire.Record.NODE_BEGUN_FIELD_NUMBER
 _NODE_ENDED = wire.Record.NODE_ENDED_FIELD_NUMBER
 _VALUE = MediaType.VALUE.value
 _TAPE, _OK = AnswerSource.TAPE, OutcomeStatus.OK
-_TAG, _VARINT, _FIXED64 = joined.tag, joined.varint, joined.fixed64
+_TAG, _VARINT = joined.tag, joined.varint
 _IN_BEGUN, _IN_ENDED = _TAG(_NODE_BEGUN, 0)[:-1], _TAG(_NODE_ENDED, 0)[:-1]  # the length follows, here and below
 _BEGUN_SPAN = _TAG(wire.NodeBegun.SPAN_ID_FIELD_NUMBER, 8)
+_BEGUN_TIME = joined.tag_fixed64(wire.NodeBegun.TIME_NS_FIELD_NUMBER)
+_BEGUN_DIGEST = _TAG(wire.NodeBegun.REQUEST_DIGEST_FIELD_NUMBER, 32)
 _BEGUN_PARENT = _TAG(wire.NodeBegun.PARENT_SPAN_ID_FIELD_NUMBER, 8)
 _BEGUN_OCCURRENCE = _TAG(wire.NodeBegun.OCCURRENCE_FIELD_NUMBER)
 _BEGUN_STEP = _TAG(wire.NodeBegun.STEP_FIELD_NUMBER)
 _BEGUN_SEQUENCE = _TAG(wire.NodeBegun.SEQUENCE_FIELD_NUMBER)
-_BEGUN_TIME = joined.tag_fixed64(wire.NodeBegun.TIME_NS_FIELD_NUMBER)
-_BEGUN_DIGEST = _TAG(wire.NodeBegun.REQUEST_DIGEST_FIELD_NUMBER, 32)
 _BEGUN_DATA = _TAG(wire.NodeBegun.REQUEST_DATA_FIELD_NUMBER, 0)[:-1]
 _BEGUN_EXCHANGE = _TAG(wire.NodeBegun.EXCHANGE_FIELD_NUMBER, 0)[:-1]
 _BEGUN_STRAND = wire.NodeBegun.STRAND_FIELD_NUMBER
 _BEGUN_PARENT_NODE = wire.NodeBegun.PARENT_NODE_FIELD_NUMBER
 _ENDED_SPAN = _TAG(wire.NodeEnded.SPAN_ID_FIELD_NUMBER, 8)
-_ENDED_SEQUENCE = _TAG(wire.NodeEnded.END_SEQUENCE_FIELD_NUMBER)
 _ENDED_TIME = joined.tag_fixed64(wire.NodeEnded.TIME_NS_FIELD_NUMBER)
 _ENDED_DIGEST = _TAG(wire.NodeEnded.RESULT_DIGEST_FIELD_NUMBER, 32)
+_ENDED_SEQUENCE = _TAG(wire.NodeEnded.END_SEQUENCE_FIELD_NUMBER)
 _ENDED_DATA = _TAG(wire.NodeEnded.RESULT_DATA_FIELD_NUMBER, 0)[:-1]
 _ENDED_EXCHANGE = _TAG(wire.NodeEnded.EXCHANGE_FIELD_NUMBER, 0)[:-1]
+# A span id, Unix nanoseconds and a digest, each behind its tag.
+_begun_fields = struct.Struct(f"<{len(_BEGUN_SPAN)}s8s{len(_BEGUN_TIME)}sQ{len(_BEGUN_DIGEST)}s32s").pack
+_ended_fields = struct.Struct(f"<{len(_ENDED_SPAN)}s8s{len(_ENDED_TIME)}sQ{len(_ENDED_DIGEST)}s32s").pack
 _REQUEST_HEAD = _TAG(exchange_pb2.Exchange.REQUEST_FIELD_NUMBER, 0)[:-1]
 _RESPONSE_HEAD = _TAG(exchange_pb2.Exchange.RESPONSE_FIELD_NUMBER, 0)[:-1]
 _CHUNKING = _TAG(exchange_pb2.Exchange.CHUNKING_FIELD_NUMBER, 0)[:-1]
@@ -71,29 +73,43 @@ _MOST_SHAPES = 512
 _NOTHING: Mapping[str, Any] = {}
 
 
+_Key: TypeAlias = "tuple[Kind, str, SideEffect | None, AnswerSource | None, object]"
+
+
 class Shape:
     """What like crossings share: a part of their begin's record, and what is on each one's span.
 
-    `attributes` are those it was made for.
+    `kind`, `side_effect`, `source`, `attributes` and `media_type` are those it was made for.
     """
 
-    __slots__ = ("attributes", "begun", "facts", "media_type", "span_kind", "span_name")
+    __slots__ = (
+        "attributes",
+        "begun",
+        "facts",
+        "kind",
+        "media_type",
+        "side_effect",
+        "source",
+        "span_kind",
+        "span_name",
+    )
 
     def __init__(
         self,
+        key: _Key,
         attributes: Mapping[str, Any],
+        media_type: str,
         begun: bytes,
         name: str,
-        kind: SpanKind,
         facts: Mapping[str, Any],
-        media_type: str,
     ) -> None:
+        self.kind, _, self.side_effect, self.source, _ = key
         self.attributes = attributes
+        self.media_type = media_type
         self.begun = begun
         self.span_name = name
-        self.span_kind = kind
+        self.span_kind = span_kind(self.kind)
         self.facts = facts
-        self.media_type = media_type
 
 
 class NodeRecords:
@@ -106,7 +122,8 @@ class NodeRecords:
         self._run_id = run_id
         self._refers = refers
         self._marks = marks
-        self._shapes: dict[tuple[Kind, str, SideEffect | None, AnswerSource | None, object], Shape] = {}
+        self._shapes: dict[_Key, Shape] = {}
+        self._latest: dict[str, Shape] = {}  # by the name of what is called
         self._ends: dict[tuple[OutcomeStatus, str], bytes] = {}
         self._ended_value = self._end(OutcomeStatus.OK, _VALUE)
 
@@ -115,7 +132,18 @@ class NodeRecords:
     def shape(self, place: Place, call: Call, source: AnswerSource) -> Shape:
         """Return what this crossing shares with its like."""
         attributes = call.attributes
+        key: _Key
         if call.head is None:
+            shape = self._latest.get(call.name)
+            if (
+                shape is not None
+                and shape.attributes is attributes
+                and shape.kind is call.kind
+                and shape.side_effect is call.side_effect
+                and shape.source is source
+                and shape.media_type == call.request.media_type
+            ):  # as nearly always: the same declared function again
+                return shape
             key = (call.kind, call.name, call.side_effect, source, None)
         else:
             protocol = attributes.get(semconv.PROTOCOL)
@@ -125,16 +153,17 @@ class NodeRecords:
         if shape is None or shape.attributes != attributes or shape.media_type != call.request.media_type:
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
-            shape = self._shapes[key] = self._made(place, attributes, call, source)
+                self._latest.clear()
+            shape = self._shapes[key] = self._made(place, key, attributes, call)
+        if call.head is None:
+            self._latest[call.name] = shape
         return shape
 
     def scope(self, place: Place, attributes: Mapping[str, Any]) -> Shape:
         """Return the same for a scope."""
-        return self._made(place, attributes, None, None)
+        return self._made(place, (place.kind, place.name, None, None, None), attributes, None)
 
-    def _made(
-        self, place: Place, attributes: Mapping[str, Any], call: Call | None, source: AnswerSource | None
-    ) -> Shape:
+    def _made(self, place: Place, key: _Key, attributes: Mapping[str, Any], call: Call | None) -> Shape:
         record = wire.Record()
         begun = record.node_begun
         begun.run_id = self._run_id
@@ -146,6 +175,7 @@ class NodeRecords:
         if place.kind is not Kind.MODEL:
             begun.span_name = text_to_wire(name)
         media_type = ""
+        source = key[3]
         if call is not None and source is not None:
             media_type = call.request.media_type
             begun.side_effect = call.side_effect._value_
@@ -155,7 +185,7 @@ class NodeRecords:
             if source is not AnswerSource.LIVE:
                 facts[semconv.SOURCE] = source._value_
         facts.update(self._marks)
-        return Shape(attributes, record.SerializeToString(), name, span_kind(place.kind), facts, media_type)
+        return Shape(key, attributes, media_type, record.SerializeToString(), name, facts)
 
     def begun(
         self, crossing: Crossing, shape: Shape, ids: tuple[bytes, bytes, bytes], time_ns: int, strand: str, bodies: bool
@@ -249,7 +279,17 @@ class NodeRecords:
                     part = _plainly_ended(result, span_id, time_ns, end_sequence, exchange)
                     end = self._end(outcome.status, result.media_type)
                     return end + part, len(result.data) > SMALL_RESULT
-            elif _is_plain(outcome, result):
+            elif (
+                outcome.status is _OK
+                and outcome.failure is None
+                and outcome.round_trips
+                and outcome.exact
+                and not outcome.notes
+                and not outcome.closed_early
+                and not outcome.attributes
+                and result.media_type == _VALUE
+                and len(result.data) <= SMALL_RESULT
+            ):  # a small typed value, kept whole, and nothing else
                 return self._ended_value + _plainly_ended(result, span_id, time_ns, end_sequence, b""), False
         record = wire.Record()
         ended = record.node_ended
@@ -345,8 +385,7 @@ def _plainly_begun(
         rest += _BEGUN_DATA + _VARINT(len(data)) + data
     part = b"".join(
         (
-            _BEGUN_SPAN,
-            span_id,
+            _begun_fields(_BEGUN_SPAN, span_id, _BEGUN_TIME, time_ns, _BEGUN_DIGEST, request.digest),
             _BEGUN_PARENT if parent_span_id else b"",
             parent_span_id,
             _BEGUN_OCCURRENCE,
@@ -355,10 +394,6 @@ def _plainly_begun(
             _VARINT(0 if step is None else step),
             _BEGUN_SEQUENCE,
             _VARINT(place.sequence),
-            _BEGUN_TIME,
-            _FIXED64(time_ns),
-            _BEGUN_DIGEST,
-            request.digest,
             rest,
         )
     )
@@ -378,14 +413,9 @@ def _plainly_ended(result: Payload, span_id: bytes, time_ns: int, end_sequence: 
         exchange += _ENDED_DATA + _VARINT(len(data)) + data
     part = b"".join(
         (
-            _ENDED_SPAN,
-            span_id,
+            _ended_fields(_ENDED_SPAN, span_id, _ENDED_TIME, time_ns, _ENDED_DIGEST, result.digest),
             _ENDED_SEQUENCE,
             _VARINT(end_sequence),
-            _ENDED_TIME,
-            _FIXED64(time_ns),
-            _ENDED_DIGEST,
-            result.digest,
             exchange,
         )
     )
@@ -407,20 +437,3 @@ def _ended_exchange(outcome: Outcome, head: HttpResponseHead, result: Payload) -
         parts.append(_RESULT_INCOMPLETE)
     exchange = b"".join(parts)
     return b"".join((_ENDED_EXCHANGE, _VARINT(len(exchange)), exchange))
-
-
-def _is_plain(outcome: Outcome, result: Payload) -> bool:
-    """Whether it is a small typed value, kept whole, and nothing else."""
-    return (
-        outcome.status is _OK
-        and outcome.head is None
-        and outcome.failure is None
-        and outcome.round_trips
-        and outcome.exact
-        and not outcome.notes
-        and not outcome.closed_early
-        and not outcome.attributes
-        and result.media_type == _VALUE
-        and result.data is not None
-        and len(result.data) <= SMALL_RESULT
-    )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
@@ -45,6 +44,7 @@ _time_ns = time.time_ns  # bound at import: our own clock reads are never record
 _MOST_READS_HELD = 256
 _MOST_RECORDS_HELD = 512  # of a replay
 _NOTHING_CURRENT = nullcontext()
+_CAPTURE = semconv.CAPTURE
 _PENDING = OutcomeStatus.PENDING  # naming a member costs 70 ns before Python 3.12
 
 
@@ -70,7 +70,7 @@ class NodeRecord:
         self.span_id = span_id
         self.live = live
         self.bodies = bodies
-        self.reads: deque[Read] = deque()
+        self.reads: list[Read] = []
 
 
 class Recorder:
@@ -112,10 +112,11 @@ class Recorder:
         self._records = NodeRecords(run_id, marks=marks, refers=not alone)
         self._bodies = level is not CaptureLevel.DIGEST
         self._replay = replay and not alone
-        self._held: deque[wire.Record | bytes] = deque()
+        self._held: list[wire.Record | bytes] = []
         self._complained = False
         self._open: dict[bytes, tuple[Place, Crossing | None]] = {}
         self._answered: AnsweredNodes | None = None
+        self._root_span_id = b""
 
     # --- the Observer protocol ---
 
@@ -210,7 +211,7 @@ class Recorder:
             self._write([*self._pending_reads(node), record])
             if node.live is not None:
                 error_type = "" if error is None else type(error).__qualname__
-                node.live.end(ended_ns, error_type=error_type, attributes=attributes)
+                node.live.end(ended_ns, error_type, attributes)
         except Exception as defect:
             self._failed("end of a scope", place, defect)
             _end_span(place)
@@ -241,6 +242,7 @@ class Recorder:
     def attach_root(self, place: Place, span_id: bytes, live: LiveSpan | None) -> None:
         """Hang the run's own span on the root place."""
         place.span = NodeRecord(span_id, live)
+        self._root_span_id = span_id
         if self._replay and live is None:
             self._answered = AnsweredNodes(self.run_id, self._records.shape, lambda above: self._node(above).span_id)
         self.wants_facts = self.wants_facts or (live is not None and live.span.is_recording())
@@ -256,6 +258,10 @@ class Recorder:
         if self._answered is not None:
             still_open += [(crossing.place, crossing) for crossing in self._answered.still_open()]
         return still_open
+
+    def has_open(self, span_id: bytes) -> bool:
+        """Whether the run's own span, or that of something in it that has not ended, has this id."""
+        return span_id in self._open or span_id == self._root_span_id
 
     def in_flight(self) -> list[Crossing]:
         """Return the crossings that have begun and not ended, in the order in which they began."""
@@ -286,7 +292,7 @@ class Recorder:
             name = shape.span_name if call.head is None else span_name(place, call.attributes)
             live = self.tracing.start(name, shape.span_kind, live, call_facts(call, place, shape.facts))
         node = place.span = NodeRecord(new_span_id() if live is None else live.span_id, live, above.bodies)
-        declared = call.attributes.get(semconv.CAPTURE)
+        declared = call.attributes.get(_CAPTURE)
         if declared is not None:
             node.bodies = declared != CaptureLevel.DIGEST.value
             self.wants_facts = self.wants_facts or not node.bodies  # they cannot be read from bodies later
@@ -336,7 +342,7 @@ class Recorder:
                 facts.update(self.inline.ended(node.span_id, crossing.call, outcome))
             failure = outcome.failure
             error_type = "" if failure is None else failure.type.rpartition(":")[2]
-            live.end(ended_ns, error_type=error_type, attributes=facts)
+            live.end(ended_ns, error_type, facts)
 
     def _node(self, place: Place | None) -> NodeRecord:
         while place is not None:
@@ -390,12 +396,12 @@ class Recorder:
 _Item = TypeVar("_Item")
 
 
-def _drained(items: deque[_Item]) -> list[_Item]:
+def _drained(items: list[_Item]) -> list[_Item]:
     """Take everything out. Other threads may append meanwhile: one at a time, nothing falls between."""
     taken: list[_Item] = []
     with suppress(IndexError):
         while items:
-            taken.append(items.popleft())
+            taken.append(items.pop(0))
     return taken
 
 

@@ -24,6 +24,7 @@ from otel_agent_replay.capture.inline import payload_attribute
 from otel_agent_replay.capture.kept_states import ALWAYS, StatesKept, flag_attributes
 from otel_agent_replay.capture.recorder import JournalWriter, Recorder
 from otel_agent_replay.capture.span_facts import span_kind, span_name
+from otel_agent_replay.capture.traced_runs import TracedRuns
 from otel_agent_replay.capture.tracing import LiveSpan, Tracing
 from otel_agent_replay.errors import (
     AwaitingPerson,
@@ -120,6 +121,7 @@ class RecordingRuns:
         self._inline = inline
         self._ordinal = itertools.count()
         self._said: set[str] = set()
+        self._traced = TracedRuns()
         self._coverage_known: tuple[tuple[CoverageEntry, ...], bytes] | None = None
 
     def with_effects(self, effects: EffectsOpener) -> RecordingRuns:
@@ -231,6 +233,8 @@ class RecordingRuns:
                 live.span.set_attributes(payload_attribute(semconv.REQUEST_BODY, stored))
         self._journal.append(*recorder.bodies(stored), record)
         self._observe_client_environment(session, recorder)
+        if live is not None:
+            self._traced.add(live.context.trace_id, recorder, session.membership)
         session.open()
         return session
 
@@ -279,9 +283,15 @@ class RecordingRuns:
             session.observer.lost(Loss(LossReason.INTERNAL, "end of a run", 1, type(defect).__name__))
         finally:
             session.close()
+            if isinstance(session.observer, Recorder):
+                self._traced.discard(session.observer)
             self._journal.end_run(session.run_id)
             if session.effects is not None:
                 session.effects.closed(_status(session, error))
+
+    def run_of(self, trace_id: int, span_id: int) -> tuple[bytes, str]:
+        """Return the id of the run whose open span this is, and of a replay its mode; empty for none."""
+        return self._traced.run_of(trace_id, span_id)
 
     def input_of(self, request: RunRequest) -> Payload | None:
         """Return a run's input as it is recorded, None for none."""
@@ -349,7 +359,7 @@ class RecordingRuns:
             facts: dict[str, Any] = {semconv.RUN_STATUS: status.value}
             if recorder.inline is not None:
                 facts.update(payload_attribute(semconv.RESULT_BODY, stored))
-            live.end(ended.time_ns, error_type=ended.error_type, attributes=facts)
+            live.end(ended.time_ns, ended.error_type, facts)
 
 
 def _calling_run() -> tuple[bytes, bytes] | None:

@@ -21,21 +21,25 @@ from otel_agent_replay import semconv
 _time_ns = time.time_ns
 _MANY = 3  # attributes that cost less together than one by one
 _current_context = otel_context.get_current
+_attach, _detach = otel_context.attach, otel_context.detach
 _current_span = trace.get_current_span
 _with_span = trace.set_span_in_context
 
 
 class LiveSpan:
-    """A started span with the ids that the recording shares."""
+    """A started span with the ids that the recording shares; `within` is the context that it was last current in."""
 
-    __slots__ = ("context", "parent_span_id", "span", "span_id", "start_ns")
+    __slots__ = ("context", "parent_span_id", "span", "span_id", "start_ns", "within")
 
-    def __init__(self, span: trace.Span, context: trace.SpanContext, parent_span_id: bytes, start_ns: int) -> None:
+    def __init__(
+        self, span: trace.Span, context: trace.SpanContext, span_id: bytes, parent_span_id: bytes, start_ns: int
+    ) -> None:
         self.span = span
         self.context = context
-        self.span_id = context.span_id.to_bytes(8, "big")
+        self.span_id = span_id
         self.parent_span_id = parent_span_id
         self.start_ns = start_ns
+        self.within: otel_context.Context | None = None
 
     @property
     def trace_id(self) -> bytes:
@@ -54,9 +58,9 @@ class LiveSpan:
 
     def current(self) -> AbstractContextManager[None]:
         """Make it the current span of the enclosed code; never keep it open across a `yield` to foreign code."""
-        return _Current(self.span)
+        return _Current(self)
 
-    def end(self, end_ns: int, *, error_type: str, attributes: Mapping[str, Any]) -> None:
+    def end(self, end_ns: int, error_type: str, attributes: Mapping[str, Any]) -> None:
         """Set the last attributes and the status, and end the span."""
         span = self.span
         if span.is_recording():
@@ -101,11 +105,10 @@ class Tracing:
         if tracer is None:
             tracer = self._tracer = trace.get_tracer(semconv.SCOPE_NAME, tracer_provider=self._provider)
         here = _current_context()
-        above_span = _current_span(here)
-        if parent is not None and above_span is parent.span:  # as nearly always
-            above, parent_span_id = parent.context, parent.span_id
+        if parent is not None and here is parent.within:  # as nearly always: that of the code that calls
+            parent_span_id = parent.span_id
         else:
-            above = above_span.get_span_context()
+            above = _current_span(here).get_span_context()
             if parent is not None and above.trace_id != parent.context.trace_id:
                 here = _with_span(parent.span, here)
                 above = parent.context
@@ -113,26 +116,29 @@ class Tracing:
         start_ns = _time_ns()
         span = tracer.start_span(name, here, kind, attributes, start_time=start_ns)
         context = span.get_span_context()
-        if context is above or context.span_id == above.span_id or not context.is_valid:
+        span_id = context.span_id.to_bytes(8, "big")
+        if span_id == parent_span_id or not context.is_valid:
             return None
-        return LiveSpan(span, context, parent_span_id, start_ns)
+        return LiveSpan(span, context, span_id, parent_span_id, start_ns)
 
 
 class _Current(AbstractContextManager[None]):
     """Attaches a span to the tracing library's context; a class, not a generator, because every call enters it."""
 
-    __slots__ = ("_span", "_token")
+    __slots__ = ("_live", "_token")
 
-    def __init__(self, span: trace.Span) -> None:
-        self._span = span
+    def __init__(self, live: LiveSpan) -> None:
+        self._live = live
 
     def __enter__(self) -> None:
-        self._token = otel_context.attach(_with_span(self._span))
+        live = self._live
+        live.within = context = _with_span(live.span)
+        self._token = _attach(context)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        otel_context.detach(self._token)
+        _detach(self._token)
 
 
 def exporter_traffic() -> bool:

@@ -126,7 +126,35 @@ class Journal:
             offer = self._bodies.take()
             only = records[0] if len(records) == 1 else None
             data = frame(only) if type(only) is bytes else b"".join(map(framed, records))
-            problem = self._commit(records, data, offer)
+            if self._acquire(False) or self._acquire(timeout=self._lock_timeout_s):
+                try:
+                    segment = self._segment
+                    if (
+                        segment is None
+                        or offer is not NO_OFFER
+                        or self._busy
+                        or segment.broken
+                        or segment.size >= self._limit
+                        or self._retry_at
+                        or self._losses.pending
+                    ):
+                        problem = self._commit(_Batch(records, data, offer))
+                    else:  # as nearly always: nothing is to be thought of but the write
+                        self._busy = True
+                        try:
+                            segment.write(data)
+                            problem = None
+                        except OSError as error:
+                            problem = self._write_elsewhere(_Batch(records, data, offer), error)
+                        finally:
+                            if self._deferred:
+                                self._release_busy()
+                            else:
+                                self._busy = False
+                finally:
+                    self._release()
+            else:
+                problem = f"another thread held the journal for more than {self._lock_timeout_s} s"
             if problem is None:
                 if durable and self._fsync:
                     self._wait_for_disk()
@@ -187,38 +215,16 @@ class Journal:
 
     # --- under the lock ---
 
-    def _commit(self, records: Sequence[Written], data: bytes, offer: Offer) -> str | None:
+    def _commit(self, batch: _Batch) -> str | None:
         """Write a batch. Returns None, or why it was not written."""
-        if not self._acquire(False) and not self._acquire(timeout=self._lock_timeout_s):
-            return f"another thread held the journal for more than {self._lock_timeout_s} s"
+        if self._busy:  # we are inside an append of this very thread; it writes this one too
+            self._deferred.append(batch)
+            return None
+        self._busy = True
         try:
-            if self._busy:  # we are inside an append of this very thread; it writes this one too
-                self._deferred.append(_Batch(records, data, offer))
-                return None
-            self._busy = True
-            try:
-                segment = self._segment
-                if (
-                    segment is None
-                    or offer is not NO_OFFER
-                    or segment.broken
-                    or segment.size >= self._limit
-                    or self._retry_at
-                    or self._losses.pending
-                ):  # as hardly ever; else nothing is to be thought of but the write
-                    return self._write(_Batch(records, data, offer))
-                try:
-                    segment.write(data)
-                except OSError as error:
-                    return self._write_elsewhere(_Batch(records, data, offer), error)
-                return None
-            finally:
-                if self._deferred:
-                    self._release_busy()
-                else:
-                    self._busy = False
+            return self._write(batch)
         finally:
-            self._release()
+            self._release_busy()
 
     def _release_busy(self) -> None:
         """Write what this thread appended from inside, then let it append again."""

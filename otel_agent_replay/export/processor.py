@@ -25,7 +25,6 @@ from otel_agent_replay.wire.v1 import journal_pb2 as wire
 _log = logging.getLogger("otel_agent_replay")
 _MOST_OPEN = 1 << 16
 _MOST_KEPT = 1 << 16
-_ROOT = "invoke_agent "
 _NO_RUN = (b"", "")
 
 
@@ -55,9 +54,10 @@ class ReplaySpanProcessor(SpanProcessor):
     """Joins the service's spans to the runs that they belong to.
 
     A span belongs to a run when it starts inside one or below a span that does. `on_root_end(trace_id)` is told of each
-    local root span that ends; `redaction` None stands for the built-in rules. Every span of a replayed run is marked as
-    such, and in a process that is a replay as a whole (of mode `replay_mode`) every span. Spans that the service's
-    sampler left out never come here.
+    local root span that ends; `run_of(trace_id, span_id)` returns the id of the run whose open span that is, and of a
+    replay its mode, empty for none; `redaction` None stands for the built-in rules. Every span of a replayed run is
+    marked as such, and in a process that is a replay as a whole (of mode `replay_mode`) every span. Spans that the
+    service's sampler left out never come here.
     """
 
     def __init__(
@@ -66,16 +66,17 @@ class ReplaySpanProcessor(SpanProcessor):
         *,
         redaction: Redaction | None = None,
         on_root_end: Callable[[int], None] | None = None,
+        run_of: Callable[[int, int], tuple[bytes, str]] = lambda _trace_id, _span_id: _NO_RUN,
         replay_mode: str = "",
     ) -> None:
         self._journal = journal
         self._redaction = redaction or Redaction.default()
         self._on_root_end = on_root_end
+        self._run_of_ours = run_of
         self._replay_mode = replay_mode
         self._own_scope = InstrumentationScope("")  # our tracer's, once a span of it was seen
-        # Open spans inside a run, others' and ours: span id -> run id, and the run's mode where it is a replay.
+        # Open foreign spans inside a run: span id -> run id, and the run's mode where it is a replay.
         self._runs: dict[int, tuple[bytes, str]] = {}
-        self._own: dict[int, tuple[bytes, str]] = {}
         self._complained = False
         self._described = False
         self._retired = False
@@ -96,14 +97,14 @@ class ReplaySpanProcessor(SpanProcessor):
                     service=str(span.resource.attributes.get(semconv.SERVICE_NAME, "")),
                 )
             scope = span.instrumentation_scope
-            ours = scope is self._own_scope or self._is_ours(scope)
-            run_id, mode = member = self._run_of(span, ours)
+            if scope is self._own_scope or self._is_ours(scope):
+                return
+            run_id, mode = member = self._run_of(span)
             if run_id:
-                runs = self._own if ours else self._runs
-                if len(runs) >= _MOST_OPEN:  # spans that were never ended
-                    runs.pop(next(iter(runs)), None)
-                runs[span.context.span_id] = member
-            if not ours and (mode or self._replay_mode):
+                if len(self._runs) >= _MOST_OPEN:  # spans that were never ended
+                    self._runs.pop(next(iter(self._runs)), None)
+                self._runs[span.context.span_id] = member
+            if mode or self._replay_mode:
                 span.set_attributes({semconv.REPLAY: True, semconv.RUN_MODE: mode or self._replay_mode})
         except Exception as error:
             self._failed("start", b"", error)
@@ -114,20 +115,21 @@ class ReplaySpanProcessor(SpanProcessor):
             return
         run_id = b""
         try:
-            span_id = span.context.span_id
-            if self._own.pop(span_id, None) is None and self._runs:
+            if self._runs and span.instrumentation_scope is not self._own_scope:
+                span_id = span.context.span_id
                 run_id = self._runs.pop(span_id, _NO_RUN)[0]
-            if run_id:
-                kept_spans.add(span_id)
-                self._journal.append(foreign_record(span, run_id, self._redaction))
+                if run_id:
+                    kept_spans.add(span_id)
+                    self._journal.append(foreign_record(span, run_id, self._redaction))
         except Exception as error:
             self._failed("end", run_id, error)
-        parent = span.parent
-        if self._on_root_end is not None and (parent is None or parent.is_remote):
-            try:
-                self._on_root_end(span.context.trace_id)
-            except Exception as error:
-                self._failed("root's end", run_id, error)
+        if self._on_root_end is not None:
+            parent = span.parent
+            if parent is None or parent.is_remote:
+                try:
+                    self._on_root_end(span.context.trace_id)
+                except Exception as error:
+                    self._failed("root's end", run_id, error)
 
     def shutdown(self) -> None:
         """Nothing to do: what has ended is written; the journal belongs to whoever opened it."""
@@ -142,20 +144,15 @@ class ReplaySpanProcessor(SpanProcessor):
         self._own_scope = scope
         return True
 
-    def _run_of(self, span: Span, ours: bool) -> tuple[bytes, str]:
-        """Return the id of the run that a span starts in and the mode of a replayed one; empty where there is none."""
+    def _run_of(self, span: Span) -> tuple[bytes, str]:
+        """Return the id of the run that a foreign span starts in and the mode of a replayed one; empty for none."""
         here = active()
-        if ours and (here is None or span.name.startswith(_ROOT)):  # a run's own span, before it is current
-            attributes = span.attributes or {}
-            text = attributes.get(semconv.RUN_ID)
-            mode = str(attributes.get(semconv.RUN_MODE, "")) if attributes.get(semconv.REPLAY) else ""
-            return (bytes.fromhex(text), mode) if isinstance(text, str) else _NO_RUN
         if here is not None:
             return here[0].membership
         parent = span.parent
-        if parent is None or not (self._runs or self._own):
+        if parent is None:
             return _NO_RUN
-        return self._runs.get(parent.span_id) or self._own.get(parent.span_id, _NO_RUN)
+        return self._runs.get(parent.span_id) or self._run_of_ours(parent.trace_id, parent.span_id)
 
     def _failed(self, where: str, run_id: bytes, error: Exception) -> None:
         if not self._complained:

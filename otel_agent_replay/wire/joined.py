@@ -6,7 +6,6 @@ inside another is a field like any other. Knows field numbers only where a calle
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 
@@ -21,23 +20,19 @@ _MOST_CACHED = 2_048
 _LONGEST_CACHED = 512  # characters of a header's value
 
 
+_CONTINUED = [bytes((digit | 0x80,)) for digit in range(0x80)]
+
+
 class _Varints(dict[int, bytes]):
     """Numbers in protobuf's base-128 form; those of up to two bytes are kept: lengths and counts come again."""
 
     def __missing__(self, number: int) -> bytes:
         if number < 0x80:
             found = self[number] = bytes((number,))
-        elif number < 0x4000:
-            found = self[number] = bytes((number & 0x7F | 0x80, number >> 7))
-        elif number < 0x200000:
-            return bytes((number & 0x7F | 0x80, number >> 7 & 0x7F | 0x80, number >> 14))
-        else:
-            digits = bytearray()
-            while number >= 0x80:
-                digits.append(number & 0x7F | 0x80)
-                number >>= 7
-            digits.append(number)
-            return bytes(digits)
+            return found
+        found = _CONTINUED[number & 0x7F] + self[number >> 7]
+        if number < 0x4000:
+            self[number] = found
         return found
 
 
@@ -58,9 +53,6 @@ def tag_fixed64(number: int) -> bytes:
 
 
 _SIZES, _AFTER = (tag(number, 0)[:-1] for number in (1, 2))  # of the two packed lists of a Chunking
-
-fixed64 = struct.Struct("<Q").pack
-"""The eight bytes of a number that is not negative."""
 
 
 def field(number: int, data: bytes) -> bytes:

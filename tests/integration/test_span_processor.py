@@ -40,7 +40,8 @@ class Service:
     def __init__(self, lake: Path, **provider) -> None:
         self.lake = lake
         self.journal = Journal(lake)
-        self.processor = ReplaySpanProcessor(self.journal)
+        self.runs_of_ours: dict[tuple[int, int], tuple[bytes, str]] = {}
+        self.processor = ReplaySpanProcessor(self.journal, run_of=lambda *span: self.runs_of_ours.get(span, (b"", "")))
         self.provider = TracerProvider(resource=Resource({"service.name": "shop", "zone": "b"}), **provider)
         self.provider.add_span_processor(self.processor)
         self.tracer = self.provider.get_tracer("their.library", "2.1", attributes={"k": "v"})
@@ -118,6 +119,7 @@ def test_our_own_spans_are_not_kept_twice(service: Service) -> None:
     with service.run() as run:
         ours = service.ours.start_span("execute_tool refund", attributes={semconv.RUN_ID: run.run_id.hex()})
         context = trace.set_span_in_context(ours)
+        service.runs_of_ours[ours.context.trace_id, ours.context.span_id] = (run.run_id, "")
 
     def elsewhere() -> None:  # no session is known here, only the parent
         service.tracer.start_span("SELECT", context).end()

@@ -5,7 +5,9 @@ What the backend gets is seen in an in-memory exporter, what the lake holds afte
 
 from __future__ import annotations
 
+import contextvars
 import json
+import threading
 
 import pytest
 from click.testing import CliRunner
@@ -212,6 +214,43 @@ def test_parents_across_foreign_spans(service, provider_url):
     with connect(here.lake) as connection:
         rows = connection.execute("SELECT name FROM spans WHERE run_id = ? ORDER BY name", [run.run.run_id.hex()])
         assert rows.fetchall() == [("chat m",), ("invoke_agent support",), ("plan",)]
+
+
+def test_spans_of_a_thread_that_knows_ids_only(service):
+    """Below an open span of ours a foreign span belongs to its run, also in a thread that was given ids only."""
+    here = service()
+
+    def elsewhere(name, context):
+        remote = NonRecordingSpan(SpanContext(context.trace_id, context.span_id, True, TraceFlags(1)))
+        here.tracer.start_span(name, trace.set_span_in_context(remote)).end()
+
+    def go(name):
+        worker = threading.Thread(target=contextvars.Context().run, args=(elsewhere, name, current()))
+        worker.start()
+        worker.join()
+
+    def current():
+        return trace.get_current_span().get_span_context()
+
+    @replay.tool(side_effect="read")
+    def look_up(order):
+        go("in a tool")
+        return order
+
+    ended = []
+
+    @replay.agent(name="support")
+    def support(order):
+        with replay.step("plan"):
+            go("in a step")
+        go("in the agent")
+        ended.append(current())
+        return look_up(order)
+
+    support("A7")
+    elsewhere("after the run", ended[0])
+    (run,) = here.runs()
+    assert {span.span.name for span in run.spans if span.node is None} == {"in a tool", "in a step", "in the agent"}
 
 
 def test_two_runs_of_one_request(service, provider_url):
