@@ -43,7 +43,7 @@ def attempts_in(table: pa.Table, path: Path, later: RowsLater | None = None) -> 
     positions = columns.values("position")
     for row in sorted(range(len(table)), key=positions.__getitem__):
         of_attempt.setdefault(keys[row], []).append(row)
-    roots = _roots(table, columns)
+    roots = _roots(columns)
     spans = load_spans(table, columns, later)
     named = _Named(columns)
     found = {}
@@ -56,12 +56,12 @@ def attempts_in(table: pa.Table, path: Path, later: RowsLater | None = None) -> 
     return found
 
 
-def _roots(table: pa.Table, columns: Columns) -> dict[tuple[bytes, int], Mapping[str, Any]]:
+def _roots(columns: Columns) -> dict[tuple[bytes, int], Mapping[str, Any]]:
     positions = columns.values("position")
     rows = [row for row, is_root in enumerate(columns.values("root")) if is_root]
     rows.sort(key=positions.__getitem__, reverse=True)  # of several the first counts
     nothing = dict.fromkeys(ROOT_COLUMNS)
-    stored = [(name, table.column(place)) for place, name in enumerate(table.column_names) if name in nothing]
+    stored = [(name, column) for name in ROOT_COLUMNS if (column := columns.array(name)) is not None]
     roots: list[dict[str, Any]] = [
         {**nothing, **{name: column[row].as_py() for name, column in stored}} for row in rows
     ]

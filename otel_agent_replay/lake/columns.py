@@ -32,9 +32,13 @@ class Columns:
     def __init__(self, of: pa.Table | pa.StructArray) -> None:
         self._of = of
         self._places: dict[str, int] = {}
+        self._whole: list[Any] | None = None
         if not isinstance(of, pa.StructArray):
             # By its place: Arrow lists all names anew each time that it is asked for one.
-            self._places = {name: at for at, name in enumerate(of.column_names)}
+            self._places = {name: at for at, name in enumerate(of.schema.names)}
+            batches = of.to_batches()
+            if len(batches) == 1:  # as nearly always: all columns lie in one piece
+                self._whole = batches[0].columns
         self._arrays: dict[str, Any] = {}
         self._made: dict[str, list[Any]] = {}
         self._count = len(of)
@@ -54,6 +58,8 @@ class Columns:
             return self._of.field(name)
         if name not in self._places:
             return None
+        if self._whole is not None:
+            return self._whole[self._places[name]]
         column = self._of.column(self._places[name])
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
