@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from unittest.mock import patch
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from otel_agent_replay.imports.trajectories.request_bodies import RequestBodies
@@ -85,6 +85,8 @@ def test_only_what_is_new_in_a_request_is_cut(turns, tailed):
     assert max(len(row["pieces"]) for row in rows if row["pieces"]) <= 4
 
 
+@example([{"messages": [{"n": 1}]}, {"messages": [{"n": True}]}, {"messages": [{"n": 1.0}, {}]}], False, ())
+@example([{"messages": [{"role": "", "content": ""}]}, {"messages": [{"content": "", "role": ""}]}], False, ())
 @given(requests(), st.booleans(), st.sampled_from([(), ("mask", "messages[1].content"), ("hash", "messages[*].role")]))
 def test_a_request_is_masked_as_it_is_alone(made, as_beginnings, rule):
     """Messages that are written and masked once for all give the bytes that each request gives by itself."""

@@ -37,7 +37,13 @@ class _Conversation:
         ours = self.messages
         if isinstance(ours, Beginning) and isinstance(messages, Beginning) and ours.of is messages.of:
             return messages.length <= ours.length
-        return len(messages) <= len(ours) and list(ours[: len(messages)]) == list(messages)
+        if len(messages) > len(ours):
+            return False
+        beginning, asked = list(ours[: len(messages)]), list(messages)
+        # What is equal may be written otherwise: members in another order, 1 and 1.0 and true.
+        return beginning == asked and all(
+            one is other or written(one) == written(other) for one, other in zip(beginning, asked, strict=True)
+        )
 
 
 @dataclass(frozen=True, slots=True)
