@@ -31,6 +31,8 @@ from otel_agent_replay.model import (
     Versions,
     make_call,
     make_outcome,
+    make_request_head,
+    make_response_head,
 )
 from otel_agent_replay.payload import codec
 from otel_agent_replay.wire.text import ESCAPED, text_from_wire, text_to_wire
@@ -145,7 +147,7 @@ def request_head_to_wire(head: HttpRequestHead) -> exchange_pb2.HttpRequestHead:
 
 def request_head_from_wire(message: exchange_pb2.HttpRequestHead) -> HttpRequestHead:
     """Return a request's line and headers."""
-    return HttpRequestHead(
+    return make_request_head(
         text_from_wire(message.method),
         text_from_wire(message.url),
         _headers_from_wire(message.headers),
@@ -165,7 +167,7 @@ def response_head_to_wire(head: HttpResponseHead) -> exchange_pb2.HttpResponseHe
 
 def response_head_from_wire(message: exchange_pb2.HttpResponseHead) -> HttpResponseHead:
     """Return a response's status line and headers."""
-    return HttpResponseHead(
+    return make_response_head(
         message.status, text_from_wire(message.reason), _headers_from_wire(message.headers), message.http_version
     )
 
@@ -256,7 +258,7 @@ def call_beside_from_wire(message: exchange_pb2.Exchange) -> CallBeside:
     return CallBeside(
         request_head_from_wire(message.request) if message.HasField("request") else None,
         not message.request_incomplete,
-        tuple(map(text_from_wire, message.request_notes[:])),
+        tuple(map(text_from_wire, notes[:])) if (notes := message.request_notes) else (),
         message.asked_digest,
     )
 
@@ -321,12 +323,12 @@ def outcome_beside_from_wire(message: exchange_pb2.Exchange) -> OutcomeBeside:
     return OutcomeBeside(
         response_head_from_wire(message.response) if message.HasField("response") else None,
         chunking_from_wire(message.chunking) if message.HasField("chunking") else (),
-        _headers_from_wire(message.trailers),
+        _headers_from_wire(trailers) if (trailers := message.trailers) else (),
         failure_from_wire(message.failure) if message.HasField("failure") else None,
         message.closed_early,
         not message.result_altered,
         not message.result_incomplete,
-        tuple(map(text_from_wire, message.result_notes[:])),
+        tuple(map(text_from_wire, notes[:])) if (notes := message.result_notes) else (),
     )
 
 
