@@ -119,7 +119,10 @@ class _Landing:
 
     def land_traces(self, traces: dict[bytes, list[Span]]) -> None:
         """Take in each trace, with what the lake has of it."""
-        known = imported_runs(self._lake, traces, *_window(traces)) if traces else {}
+        # The root of a run that is there may bear its trace's id in a shorter form, which some spans here have too.
+        short = {span.trace_id: whole for whole, spans in traces.items() for span in spans if span.trace_id != whole}
+        found = imported_runs(self._lake, {*traces, *short}, *_window(traces)) if traces else {}
+        known = {short.get(trace_id, trace_id): run_id for trace_id, run_id in found.items()}
         stored = self._stored([known[trace_id] for trace_id in traces if trace_id in known])
         for trace_id, spans in traces.items():
             before = next(stored) if trace_id in known else None

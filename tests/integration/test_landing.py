@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 import tracemalloc
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -219,6 +220,15 @@ def test_a_cut_trace_id_finds_its_trace(tmp_path):
     run = next(one for one in Lake(tmp_path).runs() if one.run.trace_id == trace).run
     assert {item.span.trace_id for item in Lake(tmp_path).load(run.run_id).spans} == {trace, trace[8:]}
     assert len(Lake(tmp_path).runs()) == 2
+
+
+def test_a_run_whose_root_has_the_cut_trace_id_is_found_when_it_lands_again(tmp_path):
+    """The same again changes nothing, and no span is there twice, whichever span of the trace bears the shorter id."""
+    spans = [replace(span(1), trace_id=bytes([9]) * 8), span(2, 1), span(3, 2)]
+    assert land(tmp_path, spans, source="a").new_runs == 1
+    again = land(tmp_path, spans, source="a")
+    assert (again.new_runs, again.completed_runs, again.unchanged_runs) == (0, 0, 1)
+    assert sql(tmp_path, "SELECT count(*) FROM spans") == [(3,)]
 
 
 def test_a_cut_trace_id_that_fits_two_traces_stays_alone(tmp_path):
