@@ -5,12 +5,12 @@ Owns a shortcut and no form of its own: what it writes is what `codec.encode` wr
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from otel_agent_replay.payload.encoding import AS_THEY_ARE, LARGEST_INT
+from otel_agent_replay.payload.encoding import AS_THEY_ARE
 
 _LONGEST = 1 << 20  # bytes; more is left to whoever knows the bounds
 
@@ -37,18 +37,21 @@ class ScalarArguments:
             values |= named
             if len(values) != len(given) + len(named) or "$type" in named:  # given twice, or it would read as a tag
                 return None
-        for value in values.values():
-            kind = type(value)
-            if kind is int:
-                if not -LARGEST_INT <= value <= LARGEST_INT:
-                    return None
-            elif kind is float:
-                if value - value != 0.0:  # NaN or an infinity
-                    return None
-            elif kind not in AS_THEY_ARE:
-                return None
+        if not AS_THEY_ARE.issuperset(map(type, values.values())) and not _are_plain(values.values()):
+            return None
         try:
             data = orjson.dumps(values)
-        except orjson.JSONEncodeError:  # a lone surrogate somewhere
+        except orjson.JSONEncodeError:  # a lone surrogate somewhere, or an integer beyond 64 bits
             return None
         return data if len(data) <= _LONGEST else None
+
+
+def _are_plain(values: Iterable[Any]) -> bool:
+    for value in values:
+        kind = type(value)
+        if kind is float:
+            if value - value != 0.0:  # NaN or an infinity
+                return False
+        elif kind not in AS_THEY_ARE:
+            return False
+    return True

@@ -66,7 +66,7 @@ def encode_call(args: tuple[Any, ...], kwargs: Mapping[str, Any], *, skip_self: 
 def _finish_plain(tree: Any) -> Encoded:
     try:
         data = orjson.dumps(tree)
-    except orjson.JSONEncodeError:  # a lone surrogate somewhere
+    except orjson.JSONEncodeError:  # a lone surrogate somewhere, or an integer beyond 64 bits
         return _encode_slowly(tree)
     if len(data) > MAX_BYTES:
         return _given_up(tree, f"{len(data)} bytes encoded, {MAX_BYTES} are kept")
@@ -97,7 +97,7 @@ def _reject(token: str) -> NoReturn:
 
 
 _exactly = json.JSONDecoder(parse_constant=_reject).decode
-_DIGITS = bytes(ord("0") if byte in b"0123456789" else ord(" ") for byte in range(256))
+_MARKS = bytes(ord("0") if byte in b"0123456789" else byte if byte == ord("$") else ord(" ") for byte in range(256))
 _LONG_NUMBER = b"0" * 19
 
 
@@ -108,12 +108,12 @@ def decode(data: bytes) -> Any:
     and halves of surrogate pairs, which it refuses.
     """
     try:
+        marks = data.translate(_MARKS)
         try:
-            long = data.translate(_DIGITS).find(_LONG_NUMBER) >= 0
-            tree = _exactly(data.decode()) if long else orjson.loads(data)
+            tree = orjson.loads(data) if marks.find(_LONG_NUMBER) < 0 else _exactly(data.decode())
         except orjson.JSONDecodeError:
             tree = _exactly(data.decode())
-        return Decoder().value(tree, None) if b'"$type"' in data else tree
+        return tree if marks.find(b"$") < 0 or b'"$type"' not in data else Decoder().value(tree, None)
     except (ValueError, RecursionError) as error:
         raise CodecError(f"value: not typed JSON: {error}") from error
 

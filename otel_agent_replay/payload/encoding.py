@@ -23,7 +23,7 @@ MAX_DEPTH = 100  # levels of nesting
 MAX_VALUES = 200_000  # containers and objects in one encoded value, where it is not plain JSON
 MAX_TEXT = 1_000  # characters of the text that stands for what could not be kept
 
-LARGEST_INT = 2**63 - 1
+_SMALLEST_INT, _LARGEST_INT = -(2**63), 2**64 - 1  # what is written as a number: all that orjson does
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
@@ -37,13 +37,14 @@ class TooLarge(Exception):
 
 
 _ONLY_TEXT = frozenset({str})
-AS_THEY_ARE = frozenset({str, bool, type(None)})
-"""Classes whose every value is JSON as it is."""
+AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+"""Classes whose values are JSON as they are; integers and texts that are not, orjson refuses."""
 
 
 def is_plain(value: Any, seen: set[int] | None = None, depth: int = MAX_DEPTH) -> bool:
     """Return whether a dict or list is JSON exactly as it is: exact classes only, nothing twice, not too deep.
 
+    Integers beyond 64 bits and halves of surrogate pairs are left to orjson to refuse.
     A container at two places may be a cycle or double the size at each level: the slow path counts those. `seen` are
     the identities of the containers met so far, itself included; None: it is the first. `depth` levels may follow.
     """
@@ -56,10 +57,7 @@ def is_plain(value: Any, seen: set[int] | None = None, depth: int = MAX_DEPTH) -
         return True
     for item in items:
         kind = type(item)
-        if kind is int:
-            if not -LARGEST_INT <= item <= LARGEST_INT:
-                return False
-        elif kind is float:
+        if kind is float:
             if item - item != 0.0:  # NaN or an infinity
                 return False
         elif kind is dict or kind is list:
@@ -91,7 +89,7 @@ class Encoder:
             return value
         if kind is str:
             return self.text(value)
-        if kind is int and -LARGEST_INT <= value <= LARGEST_INT:
+        if kind is int and _SMALLEST_INT <= value <= _LARGEST_INT:
             return value
         if kind is float and value - value == 0.0:
             return value
