@@ -16,6 +16,7 @@ from contextvars import Context
 from types import FrameType
 from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
 
+from otel_agent_replay.boundary import collector
 from otel_agent_replay.boundary import session as _session
 from otel_agent_replay.boundary.callers import waits_as_application
 from otel_agent_replay.boundary.crossing import Place, current, strand_label
@@ -77,6 +78,8 @@ def waiter(frame: FrameType | None, deadline_s: float) -> Here | None:
     on after its run's end is nobody's. `threading.Timer` waits for whoever started it.
     """
     if frame is None or not (frame.f_code is _TIMER or waits_as_application(frame)):
+        return None
+    if collector.collecting and collector.runs_this():
         return None
     here = current.get()
     if here is None:

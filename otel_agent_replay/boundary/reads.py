@@ -10,7 +10,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import TypeVar
 
-from otel_agent_replay.boundary import callers
+from otel_agent_replay.boundary import callers, collector
 from otel_agent_replay.boundary.crossing import current
 from otel_agent_replay.boundary.session import Session, active
 from otel_agent_replay.model import Kind
@@ -21,6 +21,8 @@ Stored = int | float | str | bytes | None
 
 def session_for(frame: FrameType | None) -> Session | None:
     """Return the session that wants the reads of the code in `frame`; None outside a run and for libraries' code."""
+    if collector.collecting and collector.runs_this():
+        return None
     here = current.get()
     if here is None:  # outside any declared run there may be an implicit one
         here = active() if callers.is_application(frame) else None

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from otel_agent_replay.boundary import collector
 from otel_agent_replay.boundary.approvals import Approvals
 from otel_agent_replay.boundary.crossing import (
     Answer,
@@ -68,7 +69,7 @@ _suppressed: Callable[[], bool] | None = None
 
 def active() -> tuple[Session, Place] | None:
     """Return the session and place of the running code, for what opens no run: None outside one or in a closed one."""
-    if not live_sessions:
+    if not live_sessions or (collector.collecting and collector.runs_this()):
         return None
     here = current.get()
     if here is not None:
@@ -86,7 +87,7 @@ def active_for_call(*, opens: bool = True) -> tuple[Session, Place] | None:
     run (a service that has tracing but no decorated agent). Plain HTTP asks with `opens` False, so that a service
     that calls no model is not recorded.
     """
-    if _suppressed is not None and _suppressed():
+    if (_suppressed is not None and _suppressed()) or (collector.collecting and collector.runs_this()):
         return None
     here = current.get()
     if here is not None and not here[0].closed:
@@ -102,7 +103,7 @@ def active_for_declared() -> tuple[Session, Place] | None:
     here = current.get()
     if here is None:
         return None if _implicit is None else active_for_call()
-    return active_for_call() if here[0].closed else here
+    return active_for_call() if here[0].closed or collector.collecting else here
 
 
 def opens_implicit_runs() -> bool:
@@ -430,6 +431,7 @@ class Session:
     def open(self) -> None:
         """Count this session as live, so that hooks look for it."""
         global live_sessions
+        collector.watch()
         with _live_lock:
             live_sessions += 1
             _open.add(self)
