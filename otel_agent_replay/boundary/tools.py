@@ -44,7 +44,7 @@ from otel_agent_replay.model import (
     SideEffect,
     make_call,
 )
-from otel_agent_replay.payload.arguments import ScalarArguments
+from otel_agent_replay.payload.arguments import PlainArguments
 from otel_agent_replay.payload.codec import decode, encode
 from otel_agent_replay.payload.failure import rebuild
 
@@ -95,10 +95,10 @@ class Declaration:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     safeguards: Safeguards | None = None
     capture: CaptureLevel | None = None
-    _scalars: ScalarArguments = field(init=False, repr=False, compare=False)
+    _plainly: PlainArguments = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_scalars", ScalarArguments(self.parameters))
+        object.__setattr__(self, "_plainly", PlainArguments(self.parameters))
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the call's arguments by parameter name, extra positional ones as `*args`."""
@@ -114,7 +114,7 @@ class Declaration:
         try:
             rules = session.redaction if self.capture is None else session.redaction.at(self.capture)
             round_trips, notes = True, _NO_NOTES
-            data = self._scalars.encoded(args[1:] if self.is_method else args, kwargs)
+            data = self._plainly.encoded(args[1:] if self.is_method else args, kwargs)
             if data is None:
                 data, round_trips, notes = encode(self.arguments(args, kwargs))
             return make_call(

@@ -1,24 +1,24 @@
-"""A call's arguments as typed JSON, where all of them are plain scalars: the quick path of most tools.
+"""A call's arguments as typed JSON, where all of them are JSON as they are: the quick path of most tools.
 
 Owns a shortcut and no form of its own: what it writes is what `codec.encode` writes of the same arguments by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
-from otel_agent_replay.payload.encoding import AS_THEY_ARE
+from otel_agent_replay.payload.encoding import AS_THEY_ARE, is_plain
 
 _LONGEST = 1 << 20  # bytes; more is left to whoever knows the bounds
 
 
-class ScalarArguments:
+class PlainArguments:
     """Writes the arguments of one function, whose positional `parameters` have these names.
 
-    >>> ScalarArguments(("order_id", "cents")).encoded(("17",), {"cents": 5})
+    >>> PlainArguments(("order_id", "cents")).encoded(("17",), {"cents": 5})
     b'{"order_id":"17","cents":5}'
     """
 
@@ -37,21 +37,10 @@ class ScalarArguments:
             values |= named
             if len(values) != len(given) + len(named) or "$type" in named:  # given twice, or it would read as a tag
                 return None
-        if not AS_THEY_ARE.issuperset(map(type, values.values())) and not _are_plain(values.values()):
+        if not AS_THEY_ARE.issuperset(map(type, values.values())) and not is_plain(values):
             return None
         try:
             data = orjson.dumps(values)
         except orjson.JSONEncodeError:  # a lone surrogate somewhere, or an integer beyond 64 bits
             return None
         return data if len(data) <= _LONGEST else None
-
-
-def _are_plain(values: Iterable[Any]) -> bool:
-    for value in values:
-        kind = type(value)
-        if kind is float:
-            if value - value != 0.0:  # NaN or an infinity
-                return False
-        elif kind not in AS_THEY_ARE:
-            return False
-    return True

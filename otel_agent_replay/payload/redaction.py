@@ -20,7 +20,6 @@ from otel_agent_replay.payload import credentials
 from otel_agent_replay.payload.alike_events import holds_nothing
 from otel_agent_replay.payload.body_hits import BodyRules
 from otel_agent_replay.payload.clean_bodies import SMALL, CleanBodies
-from otel_agent_replay.payload.credentials import is_plain
 from otel_agent_replay.payload.learnt import Learnt
 from otel_agent_replay.payload.masks import (
     MASK,
@@ -319,7 +318,7 @@ class Redaction:
         return (
             self._only_credentials
             and len(data) <= _SHORT
-            and is_plain(data)
+            and credentials.is_plain(data)
             and not (self._learnt.longest and self._learnt.may_be_in(data))
         )
 
