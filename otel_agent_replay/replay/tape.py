@@ -11,10 +11,9 @@ import hashlib
 import math
 import re
 import threading
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-from otel_agent_replay.boundary.native_waits import plain_acquire
 from otel_agent_replay.errors import DamagedRecording, MissingPayload
 from otel_agent_replay.model import (
     Call,
@@ -36,6 +35,8 @@ _sha256 = hashlib.sha256
 _NUMBER = re.compile(r"#\d+\Z")
 _SCOPE = f"{Kind.SCOPE.value}:"
 _MOST_SCANNED = 256  # how far an identical request is searched for its own strand's answer
+
+_Place = tuple[Path, Kind, str]  # where a call was made, its kind and its name
 
 
 class _Group:
@@ -81,10 +82,11 @@ class Tape:
         self._nodes: list[Node] = []
         self._numbers: list[int] | None = None
         self._lock = threading.Lock()
-        self._acquire, self._release = plain_acquire(self._lock), self._lock.release  # a third of what `with` costs
-        self._exact: dict[tuple[Path, Kind, str], dict[bytes, Entry | deque[Entry]]] = {}  # by place, then by digest
+        # By place, then by digest. Whoever takes an exchange out of `_alone` has it, and needs no lock for that.
+        self._alone: dict[_Place, dict[bytes, Entry]] = defaultdict(dict)
+        self._repeated: dict[tuple[_Place, bytes], deque[Entry]] = {}
         self._relaxed: dict[tuple[Path, Kind, str, bytes], list[Entry]] | None = None
-        self._alike: dict[tuple[Path, Kind, str], _Group] | None = None
+        self._alike: dict[_Place, _Group] | None = None
         self._by_strand: dict[str, deque[Entry]] | None = None
         self._load(recorded)
 
@@ -119,19 +121,14 @@ class Tape:
         self.entries.sort(key=lambda entry: entry.node.sequence)
         self.skipped.sort(key=lambda entry: entry.node.sequence)
         for entry in self.entries:
-            call = entry.call
-            place = (entry.node.path[:-1], call.kind, call.name)
-            here = self._exact.get(place)
-            if here is None:
-                here = self._exact[place] = {}
-            digest = call.asked_digest
-            same = here.get(digest)
-            if same is None:
-                here[digest] = entry
-            elif isinstance(same, Entry):  # a queue is 600 bytes: only where requests repeat
-                here[digest] = deque((same, entry))
-            else:
+            place, digest = _place_of(entry), entry.call.asked_digest
+            same, alone = self._repeated.get((place, digest)), self._alone[place]
+            if same is not None:
                 same.append(entry)
+            elif digest in alone:  # a queue is 600 bytes: only where requests repeat
+                self._repeated[place, digest] = deque((alone.pop(digest), entry))
+            else:
+                alone[digest] = entry
 
     def _keep_thread_ends(self, node: Node) -> None:
         self.thread_ends.update({read.sequence: ThreadEnd(read) for read in self.reads.with_turns(node)})
@@ -185,17 +182,18 @@ class Tape:
         Among identical requests the one that the same thread of control (`strand()`) made comes first, then begin
         order.
         """
-        here = self._exact.get((parent, call.kind, call.name))
-        if here is None:
+        place = (parent, call.kind, call.name)
+        alone = self._alone.get(place)
+        if alone is None:
             return None
-        same = here.get(call.request.digest if call.head is None else call.digest)
+        digest = call.request.digest if call.head is None else call.digest
+        entry = alone.pop(digest, None)
+        if entry is not None:
+            entry.taken = True
+            return entry
+        same = self._repeated.get((place, digest))
         if same is None:
             return None
-        if isinstance(same, Entry):
-            self._acquire()
-            taken, same.taken = same.taken, True
-            self._release()
-            return None if taken else same
         with self._lock:
             while same and same[0].taken:
                 same.popleft()
@@ -239,8 +237,12 @@ class Tape:
 
     def claim(self, entry: Entry) -> bool:
         """Hand out this entry; False when somebody else has it."""
+        place, digest = _place_of(entry), entry.call.asked_digest
         with self._lock:
-            if entry.taken:
+            if (place, digest) in self._repeated:
+                if entry.taken:
+                    return False
+            elif self._alone[place].pop(digest, None) is None:
                 return False
             entry.taken = True
             return True
@@ -315,6 +317,10 @@ class Tape:
         return proved(
             payload, self._payload, f"{what} of the run" if entry is None else f"{what} of step {entry.node.step}"
         )
+
+
+def _place_of(entry: Entry) -> _Place:
+    return entry.node.path[:-1], entry.call.kind, entry.call.name
 
 
 def with_data(outcome: Outcome, data: bytes | None) -> Outcome:
