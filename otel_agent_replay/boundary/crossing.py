@@ -29,8 +29,11 @@ class Answer(Protocol):
     A tape puts `outcome` together when somebody asks for it; who only needs a value asks `bare` and `data`.
     """
 
-    origin_step: int | None  # the recorded step it came from
-    same_request: bool  # whether that step's request was the same, by digest
+    same_request: bool  # whether the request of the recorded step it came from was the same, by digest
+
+    @property
+    def origin_step(self) -> int | None:
+        """The recorded step it came from."""
 
     @property
     def outcome(self) -> Outcome:
@@ -122,21 +125,20 @@ class Place:
         "through",
     )
 
-    def __init__(self, kind: Kind, name: str, parent: Place | None, counters: Counters, occurrence: int = 0) -> None:
-        self.kind = kind
-        self.name = name
-        self.parent = parent
-        self.occurrence = occurrence
-        self._path: tuple[str, ...] | None = None
-        self.counters = counters
-        self._children: dict[tuple[Kind, str], Iterator[int]] = {}
-        self.sequence = next(counters.sequence)
-        self.step: int | None = next(counters.step) if kind in _STEPS and not counters.continues else None
-        self.span: Any = None
-        self.effect: Any = None
-        self.key = ""
-        self.through = False
-        self.sandbox = ""
+    kind: Kind
+    name: str
+    parent: Place | None
+    occurrence: int
+    counters: Counters
+    sequence: int
+    step: int | None
+    span: Any
+    effect: Any
+    key: str
+    through: bool
+    sandbox: str
+    _path: tuple[str, ...] | None
+    _children: dict[tuple[Kind, str], Iterator[int]]
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -150,7 +152,12 @@ class Place:
     @classmethod
     def root(cls, name: str, counters: Counters | None = None) -> Place:
         """Return the root place of a run of agent `name`: of a new one, unless `counters` go on from a recording."""
-        return cls(Kind.RUN, name, None, counters or Counters())
+        nowhere = cls()
+        nowhere.counters = counters or Counters()
+        nowhere._children = {}
+        root = nowhere.child(Kind.RUN, name)
+        root.parent = None
+        return root
 
     def renumber(self, occurrence: int) -> None:
         """Give it this number among its like: where a recording has it. To be told before anything happens there."""
@@ -168,7 +175,23 @@ class Place:
         counter = self._children.get(key)
         if counter is None:
             counter = self._children.setdefault(key, itertools.count())
-        return Place(kind, name, self, self.counters, next(counter))
+        counters = self.counters
+        child = Place()  # filled here: an `__init__` would cost as much again
+        child.kind = kind
+        child.name = name
+        child.parent = self
+        child.occurrence = next(counter)
+        child._path = None
+        child.counters = counters
+        child._children = {}
+        child.sequence = next(counters.sequence)
+        child.step = next(counters.step) if kind in _STEPS and not counters.continues else None
+        child.span = None
+        child.effect = None
+        child.key = ""
+        child.through = False
+        child.sandbox = ""
+        return child
 
     def next_sequence(self) -> int:
         """Return the next number in the run's order of begins, reads and ends."""
@@ -378,34 +401,20 @@ class Crossing:
 
     `answer` is None when the interceptor must call through; else it holds the outcome to serve. `shared` tells that
     the answer lies in the recording that this run goes on from, so that it is not recorded again. Exactly one
-    `finish` ends it; later ones are ignored, so that close, garbage collection and errors may all try. `leave`
-    is set by an interceptor whose answer is taken bit by bit: it ends the crossing with what was taken so far.
+    `finish` ends it (`ended` tells); later ones are ignored, so that close, garbage collection and errors may all try.
+    `leave` is set by an interceptor whose answer is taken bit by bit: it ends the crossing with what was taken so far.
     """
 
-    __slots__ = ("_ended", "answer", "call", "leave", "place", "session", "shared", "source")
+    __slots__ = ("answer", "call", "ended", "leave", "place", "session", "shared", "source")
 
-    def __init__(
-        self,
-        session: Session,
-        place: Place,
-        call: Call,
-        source: AnswerSource,
-        answer: Answer | None,
-        shared: bool = False,
-    ) -> None:
-        self.session = session
-        self.place = place
-        self.call = call
-        self.source = source
-        self.answer = answer
-        self.shared = shared
-        self.leave: Callable[[], None] | None = None
-        self._ended = False
-
-    @property
-    def ended(self) -> bool:
-        """Whether `finish` was called."""
-        return self._ended
+    session: Session
+    place: Place
+    call: Call
+    source: AnswerSource
+    answer: Answer | None
+    shared: bool
+    leave: Callable[[], None] | None
+    ended: bool
 
     def inside(self) -> AbstractContextManager[None]:
         """Run the enclosed code as part of this crossing: what crosses in it becomes its child.
@@ -419,9 +428,9 @@ class Crossing:
 
         Raises LeaseLost when the run belongs to another worker by now.
         """
-        if self._ended:
+        if self.ended:
             return
-        self._ended = True
+        self.ended = True
         self.leave = None
         session, place, answer = self.session, self.place, self.answer
         effect, drill = place.effect, session.drill

@@ -203,7 +203,6 @@ class Session:
         self,
         call: Call,
         place: Place,
-        *,
         terms: Terms = NO_TERMS,
         rehearses: bool = False,
         revise: Callable[[Call, Place], Call] | None = None,
@@ -227,7 +226,7 @@ class Session:
             answer = self._tape.answer(call, child)
             if answer is None:
                 raise self._stop(call, child, None)
-            return self._begun(Crossing(self, child, call, _TAPE, answer), terms)
+            return self._begun(child, call, _TAPE, answer, False, terms)
         if not self.guarded and drill is None and not terms.derives_key:  # plain recording: everything is live
             if kind is _TOOL:
                 child.through = side_effect is not _NO_EFFECT
@@ -235,7 +234,7 @@ class Session:
             if revise is not None:
                 child.number()
                 call = revise(call, child)
-            return self._begun(Crossing(self, child, call, _LIVE, None), terms)
+            return self._begun(child, call, _LIVE, None, False, terms)
         for source, answerer in self._prefix:
             answer = answerer.answer(call, child)
             if answer is not None:
@@ -246,7 +245,7 @@ class Session:
                     call = self._keyed(call, child)
                 if drill is not None:
                     drill("before", child)
-                return self._begun(Crossing(self, child, call, source, answer, shared), terms)
+                return self._begun(child, call, source, answer, shared, terms)
         cell = self._named.get((call.name, side_effect)) if self._named else None
         if cell is None:
             cell = self._cells.get((kind, side_effect))
@@ -292,15 +291,16 @@ class Session:
             if drill is not None:
                 drill("before", child)
             shared = source is _TAPE and self._shares is self.answerers
-            return self._begun(Crossing(self, child, call, source, answer, shared), terms)
+            return self._begun(child, call, source, answer, shared, terms)
         raise self._stop(call, child, None)
 
     def _keyed(self, call: Call, place: Place) -> Call:
         """Return the call with an idempotency key: the one that it has on record, else the next one."""
         return replace(call, idempotency_key=self.keys.of(call, place.key))
 
-    def _begun(self, crossing: Crossing, terms: Terms) -> Crossing:
-        place = crossing.place
+    def _begun(
+        self, place: Place, call: Call, source: AnswerSource, answer: Answer | None, shared: bool, terms: Terms
+    ) -> Crossing:
         step = place.step
         if step is None:
             place.number()
@@ -308,13 +308,22 @@ class Session:
         if self.max_steps and step is not None and step > self.max_steps:
             self.interrupt = StepLimit(self.max_steps)
             raise self.interrupt
-        if not crossing.shared:
+        if not shared:
             self.live_steps += 1
-        elif self.effects is not None and crossing.answer is not None and crossing.call.side_effect in _CHANGES:
-            self.effects.passed(crossing.call, place, crossing.answer.outcome, terms)
+        elif self.effects is not None and answer is not None and call.side_effect in _CHANGES:
+            self.effects.passed(call, place, answer.outcome, terms)
         kind = place.kind
         if kind is _MODEL or kind is _CHECKPOINT:
-            self.last_state = crossing.call.request.digest
+            self.last_state = call.request.digest
+        crossing = Crossing()  # filled here: an `__init__` would cost as much again
+        crossing.session = self
+        crossing.place = place
+        crossing.call = call
+        crossing.source = source
+        crossing.answer = answer
+        crossing.shared = shared
+        crossing.leave = None
+        crossing.ended = False
         self.observer.began(crossing)
         return crossing
 

@@ -82,7 +82,8 @@ class Declaration:
 
     `parameters` are its positional parameter names without self; `is_method` tells that the first argument is
     the instance, which is not recorded. `idempotency_key` is a parameter name or a function of the arguments.
-    `safeguards` is None where none was declared; with `capture` None as much is kept as of the run.
+    `plainly` writes arguments that are JSON as they are. `safeguards` is None where none was declared; with `capture`
+    None as much is kept as of the run.
     """
 
     kind: Kind
@@ -95,10 +96,10 @@ class Declaration:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     safeguards: Safeguards | None = None
     capture: CaptureLevel | None = None
-    _plainly: PlainArguments = field(init=False, repr=False, compare=False)
+    plainly: PlainArguments = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_plainly", PlainArguments(self.parameters))
+        object.__setattr__(self, "plainly", PlainArguments(self.parameters))
 
     def arguments(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the call's arguments by parameter name, extra positional ones as `*args`."""
@@ -109,33 +110,8 @@ class Declaration:
         named.update(kwargs)
         return named
 
-    def describe(self, session: Session, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
-        """Return the redacted call, arguments taken by value now. Never raises: what fails is told, and not kept."""
-        try:
-            rules = session.redaction if self.capture is None else session.redaction.at(self.capture)
-            round_trips, notes = True, _NO_NOTES
-            data = self._plainly.encoded(args[1:] if self.is_method else args, kwargs)
-            if data is None:
-                data, round_trips, notes = encode(self.arguments(args, kwargs))
-            return make_call(
-                self.kind,
-                self.name,
-                self.side_effect,
-                Payload.of(rules.value_bytes(data), _VALUE),
-                None,
-                self.attributes,
-                "" if self.idempotency_key is None else self._key(session, args, kwargs),
-                round_trips,
-                notes,
-            )
-        except Exception as error:
-            report(session, "taking down the arguments of a declared function", error)
-            notes = (f"the arguments were not kept: {type(error).__name__}",)
-            return Call(
-                self.kind, self.name, self.side_effect, NOT_KEPT, None, self.attributes, round_trips=False, notes=notes
-            )
-
-    def _key(self, session: Session, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+    def key(self, session: Session, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """Return the call's idempotency key, redacted; "" where it has none. What fails is told."""
         key = self.idempotency_key
         try:
             value = key(*args, **kwargs) if callable(key) else self._argument(key or "", args, kwargs)
@@ -157,13 +133,41 @@ class Declaration:
 def _begin(
     declaration: Declaration, here: tuple[Session, Place], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Crossing:
-    """Ask the session who answers the call, under the terms that were declared."""
+    """Take the arguments down by value now, and ask the session who answers the call, under the declared terms.
+
+    Arguments that cannot be taken down do not stop the call: that is told, and they are not kept.
+    """
     session, place = here
-    made = declaration.describe(session, args, kwargs)
-    safeguards = declaration.safeguards
-    if safeguards is None and (session.effects is None or made.side_effect not in _CHANGES):
-        return session.begin(made if declaration.capture is None else _as_kept(declaration, made), place)
+    capture = declaration.capture
+    try:
+        rules = session.redaction if capture is None else session.redaction.at(capture)
+        round_trips, notes = True, _NO_NOTES
+        data = declaration.plainly.encoded(args[1:] if declaration.is_method else args, kwargs)
+        if data is None:
+            data, round_trips, notes = encode(declaration.arguments(args, kwargs))
+        made = make_call(
+            declaration.kind,
+            declaration.name,
+            declaration.side_effect,
+            Payload.of(rules.value_bytes(data), _VALUE),
+            None,
+            declaration.attributes,
+            "" if declaration.idempotency_key is None else declaration.key(session, args, kwargs),
+            round_trips,
+            notes,
+        )
+    except Exception as error:
+        made = _not_taken_down(declaration, session, error)
+    if declaration.safeguards is None and (session.effects is None or made.side_effect not in _CHANGES):
+        return session.begin(made if capture is None else _as_kept(declaration, made), place)
     return _begin_guarded(declaration, here, made, args, kwargs)
+
+
+def _not_taken_down(declaration: Declaration, session: Session, error: Exception) -> Call:
+    report(session, "taking down the arguments of a declared function", error)
+    kind, name, side_effect = declaration.kind, declaration.name, declaration.side_effect
+    notes = (f"the arguments were not kept: {type(error).__name__}",)
+    return Call(kind, name, side_effect, NOT_KEPT, None, declaration.attributes, round_trips=False, notes=notes)
 
 
 def _as_kept(declaration: Declaration, made: Call) -> Call:

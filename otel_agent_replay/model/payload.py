@@ -50,10 +50,10 @@ class Payload(NamedTuple):
     media_type: str
     size: int
 
-    @classmethod
-    def of(cls, data: bytes, media_type: str) -> Payload:
+    @staticmethod
+    def of(data: bytes, media_type: str) -> Payload:
         """Return the payload of `data`, digest computed."""
-        return _new_tuple(cls, (_sha256(data).digest(), data, media_type, len(data)))  # half of the cost of `cls(...)`
+        return _new_tuple(Payload, (_sha256(data).digest(), data, media_type, len(data)))  # half of `Payload(...)`
 
     def with_data(self, data: bytes) -> Payload:
         """Return the same payload with its bytes, which the caller has proved by the digest."""

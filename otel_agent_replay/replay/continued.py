@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from otel_agent_replay.boundary.crossing import Answer, Place, strand_label
 from otel_agent_replay.errors import DamagedRecording, MissingPayload, TapeUnreadable
 from otel_agent_replay.model import Call, Kind, Outcome, OutcomeStatus, Read, RecordedRun, RunStatus
-from otel_agent_replay.replay.playback import Playback, TapeAnswer
+from otel_agent_replay.replay.playback import Playback, tape_answer
 from otel_agent_replay.replay.recorded_places import RecordedPlaces
 from otel_agent_replay.replay.recorded_waits import TapedWait
 from otel_agent_replay.replay.tape import Tape
@@ -68,7 +68,7 @@ class ContinuedPlayback(Playback):
             data = self.tape.result(entry)
         except (MissingPayload, DamagedRecording) as error:
             raise self.stop(TapeUnreadable(entry.node.step, str(error))) from error
-        return TapeAnswer(self, entry, data, same_request)
+        return tape_answer(self, entry, data, same_request)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return the next recorded bulk read of that name there, or None."""

@@ -38,24 +38,24 @@ _MOST_COMPARED = 8  # how many candidates' requests are compared in full
 class TapeAnswer:
     """The recorded outcome of one crossing and its turn in the completion order; implements `crossing.Answer`."""
 
-    __slots__ = ("_ended", "_entry", "_outcome", "_playback", "bare", "data", "origin_step", "same_request")
+    __slots__ = ("_ended", "_entry", "_playback", "bare", "data", "same_request")
 
-    def __init__(self, playback: Playback, entry: Entry, data: bytes | None, same_request: bool) -> None:
-        self._playback = playback
-        self._entry = entry
-        self._ended = False
-        self._outcome: Outcome | None = None
-        self.bare = entry.outcome or _PENDING
-        self.data = data
-        self.origin_step = entry.step or None
-        self.same_request = same_request
+    bare: Outcome
+    data: bytes | None
+    same_request: bool
+    _playback: Playback
+    _entry: Entry
+    _ended: bool
 
     @property
     def outcome(self) -> Outcome:
         """The recorded outcome with its bytes."""
-        if self._outcome is None:
-            self._outcome = with_data(self.bare, self.data)
-        return self._outcome
+        return with_data(self.bare, self.data)
+
+    @property
+    def origin_step(self) -> int | None:
+        """The recorded step."""
+        return self._entry.step or None
 
     def settle(self) -> None:
         """Block until the recorded order allows this answer to end. Raises the interrupt of a stopped replay."""
@@ -78,6 +78,18 @@ class TapeAnswer:
         if not self._ended:
             self._ended = True
             self._playback.order.ended(self._entry)
+
+
+def tape_answer(playback: Playback, entry: Entry, data: bytes | None, same_request: bool) -> TapeAnswer:
+    """Return the answer that `entry` is; `data` are the bytes of its result."""
+    answer = TapeAnswer()
+    answer._playback = playback
+    answer._entry = entry
+    answer._ended = False
+    answer.bare = entry.outcome or _PENDING
+    answer.data = data
+    answer.same_request = same_request
+    return answer
 
 
 class Playback:
@@ -115,7 +127,7 @@ class Playback:
         if entry.key:
             place.key = entry.key
         self.order.began(entry)
-        return TapeAnswer(self, entry, data, same_request)
+        return tape_answer(self, entry, data, same_request)
 
     def read(self, kind: Kind, name: str, place: Place, strand: str) -> Read | None:
         """Return the next recorded bulk read of that name there, or None."""

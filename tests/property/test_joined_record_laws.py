@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from otel_agent_replay.boundary.crossing import Crossing, Place
+from otel_agent_replay.boundary.policy import RECORD
+from otel_agent_replay.boundary.session import Session
 from otel_agent_replay.capture.node_records import SMALL, SMALL_RESULT, NodeRecords
 from otel_agent_replay.model import (
-    AnswerSource,
     Call,
     Chunk,
     HttpRequestHead,
@@ -22,6 +23,7 @@ from otel_agent_replay.model import (
     Payload,
     SideEffect,
 )
+from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.wire import convert, joined
 from otel_agent_replay.wire.v1 import exchange_pb2, journal_pb2
 
@@ -58,9 +60,9 @@ ids = st.tuples(
 
 
 def crossing_of(call: Call) -> Crossing:
-    place = Place.root("a").child(call.kind, call.name)
-    session: Any = SimpleNamespace()
-    return Crossing(session, place, call, AnswerSource.LIVE, None)
+    nobody: Any = SimpleNamespace(began=lambda crossing: None)
+    session = Session(run_id=RUN, root=Place.root("a"), mode=RECORD, observer=nobody, redaction=Redaction())
+    return session.begin(call, session.root)
 
 
 @given(st.integers(0, 2**64 - 1))
