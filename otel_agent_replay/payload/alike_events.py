@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 
 from otel_agent_replay.patterns import late
-from otel_agent_replay.payload.credentials import has_no_token, is_plain, names_nothing
+from otel_agent_replay.payload.credentials import has_no_token, is_plain
 from otel_agent_replay.payload.stream_text import PIECE_NAMES
 
 _FEWEST = 6  # events alike; where there are fewer the whole search is as quick
@@ -41,7 +41,7 @@ def holds_nothing(data: bytes, may_hold_secret: Callable[[bytes], bool]) -> bool
     around = b'"'.join((first + beginning, *endings))
     return (
         is_plain(text)
-        and names_nothing(around)
+        and is_plain(around, True)
         and has_no_token(around)
         and _PIECE_BEGINS.search(around) is None  # no other piece of the same text, or of another
         and not may_hold_secret(text)

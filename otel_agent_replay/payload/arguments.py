@@ -32,12 +32,18 @@ class PlainArguments:
         names = self._names
         if len(given) > len(names):
             return None
-        values = dict(zip(names, given))  # noqa: B905 - fewer are given where some have defaults
+        values: dict[str, Any] = {}
+        scalars = True
+        for name, value in zip(names, given):  # noqa: B905 - fewer are given where some have defaults
+            values[name] = value
+            if type(value) not in AS_THEY_ARE:
+                scalars = False
         if named:
             values |= named
             if len(values) != len(given) + len(named) or "$type" in named:  # given twice, or it would read as a tag
                 return None
-        if not AS_THEY_ARE.issuperset(map(type, values.values())) and not is_plain(values):
+            scalars = scalars and AS_THEY_ARE.issuperset(map(type, named.values()))
+        if not scalars and not is_plain(values):
             return None
         try:
             data = orjson.dumps(values)

@@ -98,7 +98,7 @@ def _reject(token: str) -> NoReturn:
 
 _exactly = json.JSONDecoder(parse_constant=_reject).decode
 _MARKS = bytes(ord("0") if byte in b"0123456789" else byte if byte == ord("$") else ord(" ") for byte in range(256))
-_LONG_NUMBER = b"0" * 19
+_LONG_NUMBER = "0" * 19
 
 
 def decode(data: bytes) -> Any:
@@ -108,12 +108,12 @@ def decode(data: bytes) -> Any:
     and halves of surrogate pairs, which it refuses.
     """
     try:
-        marks = data.translate(_MARKS)
+        marks = data.translate(_MARKS).decode("latin-1")  # looking into text takes a third of the time
         try:
-            tree = orjson.loads(data) if marks.find(_LONG_NUMBER) < 0 else _exactly(data.decode())
+            tree = orjson.loads(data) if _LONG_NUMBER not in marks else _exactly(data.decode())
         except orjson.JSONDecodeError:
             tree = _exactly(data.decode())
-        return tree if marks.find(b"$") < 0 or b'"$type"' not in data else Decoder().value(tree, None)
+        return tree if "$" not in marks or b'"$type"' not in data else Decoder().value(tree, None)
     except (ValueError, RecursionError) as error:
         raise CodecError(f"value: not typed JSON: {error}") from error
 
