@@ -330,7 +330,7 @@ class _PayloadsOf:
 def stored_attempt(lake: Lake, file: LakeFile, rows: AttemptRows, losses: Sequence[Loss]) -> StoredAttempt:
     """Return an attempt from its rows in a file; its payloads are read when asked for."""
     facts = rows.root["run"]
-    run = load_run(rows.root)
+    run = load_run(rows.root, rows.coverage)
     return StoredAttempt(
         run=run,
         spans=rows.spans,

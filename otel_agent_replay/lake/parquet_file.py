@@ -69,6 +69,13 @@ _SMALL, _SHORT = 256, 512
 
 Reading each of them costs more than all its values do, and a run has some hundred such leaves.
 """
+
+_DENSE = frozenset({"span_id", "path", "request_digest", "result_digest", "run.manifest_digest"})
+_SMALL_DENSE = 4096
+"""The same of leaves in which hardly anything repeats, or where the encoding has taken out what does: zstd wins next to
+nothing there, and to set it up for reading takes longer than everything else that a small leaf needs.
+"""
+
 STATISTICS = ["run_id", "root", "start_ns", "number"]
 """What prunes row groups. Statistics of other columns would only make the footer longer, but for those of columns that
 hold nothing in a file of one row group: a reader leaves these out.
@@ -195,7 +202,7 @@ def _writer(path: Path, schema: pa.Schema, first: pa.Table, *, alone: bool) -> p
     # Most columns of most files are null throughout: an empty dictionary in each would be a tenth of a small file.
     empty = _empty_leaves(first)
     plain = _PLAIN.union(empty, [leaf for leaf, size in sizes.items() if size < _SHORT])
-    small = {leaf for leaf, size in sizes.items() if size < _SMALL}
+    small = {leaf for leaf, size in sizes.items() if size < (_SMALL_DENSE if leaf in _DENSE else _SMALL)}
     encodings = {}
     for leaf in leaves:
         if leaf in _DELTA:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from otel_agent_replay import semconv
+from otel_agent_replay.lake.columns import Columns, bounds
 from otel_agent_replay.lake.promoted import fitting
 from otel_agent_replay.model import (
     AttributeValue,
@@ -58,8 +59,8 @@ def store_run(run: Run, root: Span) -> dict[str, Any]:
     }
 
 
-def load_run(root: Mapping[str, Any]) -> Run:
-    """Return the run whose root row is given."""
+def load_run(root: Mapping[str, Any], coverage: Sequence[CoverageEntry] | None = None) -> Run:
+    """Return the run whose root row is given; `coverage` is its coverage where the row does not tell."""
     stored = root["run"]
 
     def text(name: str) -> str:
@@ -83,12 +84,7 @@ def load_run(root: Mapping[str, Any]) -> Run:
         process=text("process"),
         ordinal=stored["ordinal"],
         versions=versions_from_wire(Version(name=name, value=value) for name, value in stored["versions"] or ()),
-        coverage=Coverage(
-            tuple(
-                CoverageEntry(load_text(entry["what"]), load_text(entry["state"]), load_text(entry["detail"]))
-                for entry in stored["coverage"] or ()
-            )
-        ),
+        coverage=Coverage(_coverage(stored["coverage"]) if coverage is None else coverage),
         hash_seed=text("hash_seed"),
         entry=text("entry"),
         format_version=stored["format_version"],
@@ -96,6 +92,24 @@ def load_run(root: Mapping[str, Any]) -> Run:
         quirks=tuple(load_text(quirk) for quirk in stored["quirks"] or ()),
         attempt=root["attempt"] or 1,
     )
+
+
+def _coverage(stored: Sequence[Mapping[str, str]] | None) -> tuple[CoverageEntry, ...]:
+    return tuple(
+        CoverageEntry(load_text(entry["what"]), load_text(entry["state"]), load_text(entry["detail"]))
+        for entry in stored or ()
+    )
+
+
+def load_coverage(columns: Columns) -> list[tuple[CoverageEntry, ...]]:
+    """Return the coverage of the runs of all rows; nothing of one that is no root."""
+    runs = columns.array("run")
+    array = None if runs is None else Columns(runs).array("coverage")
+    if array is None:
+        return [()] * len(columns)
+    told = Columns(array.values)
+    entries = list(map(CoverageEntry, told.texts("what"), told.texts("state"), told.texts("detail")))
+    return [tuple(entries[first:last]) for first, last in bounds(array)]
 
 
 def run_totals(recorded: RecordedRun) -> dict[str, Any]:

@@ -14,12 +14,13 @@ from otel_agent_replay import semconv
 from otel_agent_replay.lake import kernels
 from otel_agent_replay.lake.arrays import Lists, array_of
 from otel_agent_replay.lake.columns import Columns
-from otel_agent_replay.lake.later_attributes import LaterAttributes, RowAttributes, of_rows
+from otel_agent_replay.lake.later_rows import CoverageOfRow, LaterRows, RowAttributes, RowsRead, of_rows
 from otel_agent_replay.lake.node_columns import Attributes, beside_of, load_nodes, store_node_columns
+from otel_agent_replay.lake.run_row import load_coverage
 from otel_agent_replay.lake.run_rows import RowsLater
 from otel_agent_replay.lake.schema import RUN, SPANS
 from otel_agent_replay.lake.span_columns import load_attributes, load_span_columns, store_span_columns
-from otel_agent_replay.model import Node, RecordedSpan, Run, Span
+from otel_agent_replay.model import CoverageEntry, Node, RecordedSpan, Run, Span
 
 
 class SpanRow(NamedTuple):
@@ -99,46 +100,52 @@ def _store_nodes(rows: Sequence[SpanRow], nodes: Mapping[int, Node], lists: List
     arrays.update({name: kernels.taken(array, places) for name, array in nested.items()})
 
 
-def load_spans(table: pa.Table, columns: Columns | None = None, later: RowsLater | None = None) -> list[RecordedSpan]:
+def load_spans(table: pa.Table, columns: Columns | None = None, later: SpansLater | None = None) -> list[RecordedSpan]:
     """Return the recorded span of each row, in order. Their payloads come with digests only.
 
-    `columns` are those of `table`, where some are made already. `later` has those of the same rows that attributes are
-    made of: they are read when one is looked into.
+    `columns` are those of `table`, where some are made already. `later` has what of the same rows is made when somebody
+    looks into it.
     """
     if not len(table):
         return []
     columns = columns or Columns(table)
-    attributes = None if later is None else _Attributes(table, later)
-    spans = load_span_columns(columns, None if attributes is None else attributes.of_spans())
+    spans = load_span_columns(columns, None if later is None else later.attributes())
     kinds = columns.array("kind")
     if kinds is None:
         return list(map(RecordedSpan, spans))
     if not kinds.null_count:
-        beside = None if attributes is None else attributes.beside(range(len(spans)))
+        beside = None if later is None else later.beside(range(len(spans)))
         return list(map(RecordedSpan, spans, load_nodes(columns, spans, beside)))
     ours = kernels.is_valid(kinds)
     whose = ours.to_pylist()
     of_node = [span for span, is_ours in zip(spans, whose, strict=True) if is_ours]
     rows = [row for row, is_ours in enumerate(whose) if is_ours]
-    beside = None if attributes is None else attributes.beside(rows)
+    beside = None if later is None else later.beside(rows)
     nodes = iter(load_nodes(Columns(kernels.filtered(table, ours)), of_node, beside))
     return [RecordedSpan(span, next(nodes) if is_ours else None) for span, is_ours in zip(spans, whose, strict=True)]
 
 
-class _Attributes:
-    """What stands for the attributes of the rows of `table` until somebody looks into one."""
+class SpansLater:
+    """What stands for the attributes of the rows of `table`, and for the coverage of their runs, until somebody looks
+    into one: then all are read.
+    """
 
     def __init__(self, table: pa.Table, later: RowsLater) -> None:
         self._count = len(table)
         self._names = later.columns
-        self._later = LaterAttributes(lambda: _attributes_of(table, later))
+        self._later = LaterRows(lambda: _read(table, later))
 
-    def of_spans(self) -> Attributes:
+    def attributes(self) -> Attributes:
+        """Return those of the spans."""
         return of_rows(self._later, "spans", range(self._count))
 
     def beside(self, rows: Sequence[int]) -> tuple[Attributes, Attributes]:
         """Return those of the calls and of the outcomes of some rows."""
         return self._of(rows, "calls", "call_attributes"), self._of(rows, "outcomes", "outcome_attributes")
+
+    def coverage(self, row: int) -> Sequence[CoverageEntry]:
+        """Return the coverage of the run whose root the row is."""
+        return CoverageOfRow(self._later, row)
 
     def _of(self, rows: Sequence[int], side: str, column: str) -> Attributes:
         if column not in self._names:
@@ -146,12 +153,11 @@ class _Attributes:
         return of_rows(self._later, side, rows)
 
 
-def _attributes_of(table: pa.Table, later: RowsLater) -> RowAttributes:
-    """Read the attributes of all rows of `table`."""
+def _read(table: pa.Table, later: RowsLater) -> RowsRead:
+    """Read what was left for later of all rows of `table`."""
     read = later.table()
     names = [*table.column_names, *read.column_names]  # what has a column of its own is not told twice
     columns = Columns(pa.Table.from_arrays([*table.columns, *read.columns], names=names))
     spans = load_attributes(columns)
-    return RowAttributes(
-        spans, beside_of(columns, "call_attributes", spans), beside_of(columns, "outcome_attributes", spans)
-    )
+    calls, outcomes = (beside_of(columns, f"{side}_attributes", spans) for side in ("call", "outcome"))
+    return RowsRead(RowAttributes(spans, calls, outcomes), load_coverage(Columns(read)))

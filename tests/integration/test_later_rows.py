@@ -1,4 +1,4 @@
-"""The attributes of a small run are read when somebody looks into them, whatever became of its file."""
+"""Attributes and coverage of a small run are read when somebody looks into them, whatever became of its file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.layout import SPANS, all_files
 from otel_agent_replay.lake.verify import verify
 from otel_agent_replay.lake.writer import write_runs
-from otel_agent_replay.model import RecordedSpan, Span
+from otel_agent_replay.model import Coverage, RecordedSpan, Span
 from tests.support.lake_runs import full_run
 
 
@@ -36,12 +36,12 @@ def _of_another_instrumentation(run):
 
 
 def damage(path, column):
-    """Overwrite the pages of a column."""
+    """Overwrite the pages of a column, or of a part of one."""
     metadata = pq.read_metadata(path).row_group(0)
     data = bytearray(path.read_bytes())
     for place in range(metadata.num_columns):
         leaf = metadata.column(place)
-        if leaf.path_in_schema.partition(".")[0] == column:
+        if f"{leaf.path_in_schema}.".startswith(f"{column}."):
             first = leaf.dictionary_page_offset or leaf.data_page_offset
             data[first : first + leaf.total_compressed_size] = bytes(leaf.total_compressed_size)
     path.write_bytes(data)
@@ -71,6 +71,7 @@ def test_they_outlast_their_file(stored):
     lake, run, path = stored
     loaded = lake.load(run.run.run_id)
     path.unlink()
+    assert loaded.run.coverage == run.run.coverage
     assert loaded.spans == tuple(run.spans)
 
 
@@ -92,6 +93,32 @@ def test_they_are_mappings_like_others(stored):
     assert {type(item.span.attributes) for item in sent} == {dict}
 
 
+def test_coverage_is_a_sequence_like_others(stored):
+    """It says what was stored whenever it is asked, equals no other, and goes to another process as a plain tuple."""
+    lake, run, _ = stored
+    expected = tuple(run.run.coverage.entries)
+    assert expected
+    entries = lake.load(run.run.run_id).run.coverage.entries
+    assert entries == expected
+    assert expected == entries
+    assert entries != expected[1:]
+    assert entries != "captured"
+    assert (entries[0], entries[1:], len(entries), repr(entries)) == (
+        expected[0], expected[1:], len(expected), repr(expected),
+    )  # fmt: skip
+    sent = pickle.loads(pickle.dumps(lake.load(run.run.run_id).run))  # noqa: S301 - our own
+    assert sent.coverage.entries == expected
+    assert type(sent.coverage.entries) is tuple
+
+
+def test_a_run_without_coverage_has_none(tmp_path):
+    """Its process died: nobody said what was captured."""
+    run = full_run(1)
+    run = replace(run, run=replace(run.run, coverage=Coverage()))
+    write_runs(tmp_path, [run], segments=["one"])
+    assert tuple(Lake(tmp_path).load(run.run.run_id).run.coverage.entries) == ()
+
+
 def test_threads_that_ask_at_once_get_the_same(stored):
     """They are read once, and no thread sees half of them."""
     lake, run, _ = stored
@@ -103,7 +130,7 @@ def test_threads_that_ask_at_once_get_the_same(stored):
         assert all(found)
 
 
-@pytest.mark.parametrize("column", ["attributes", "call_attributes", "request_model"])
+@pytest.mark.parametrize("column", ["attributes", "call_attributes", "request_model", "run.coverage"])
 def test_damage_is_told_to_who_looks_into_them(stored, column):
     """A run whose attributes are damaged is loaded; a look into any of them, or a check of the run, names the file."""
     lake, run, path = stored
@@ -113,11 +140,13 @@ def test_damage_is_told_to_who_looks_into_them(stored, column):
     for _ in range(2):
         with pytest.raises(DamagedRecording, match=path.name):
             loaded.spans[0].span.attributes.get("x")
+        with pytest.raises(DamagedRecording, match=path.name):
+            len(loaded.run.coverage.entries)
     with pytest.raises(DamagedRecording, match=path.name):
         verify(loaded)
 
 
-@pytest.mark.parametrize("column", ["path", "request_digest", "sequence"])
+@pytest.mark.parametrize("column", ["path", "request_digest", "sequence", "run.status", "run.versions"])
 def test_damage_of_all_else_is_told_at_once(stored, column):
     """What a replay rests on is read when the run is loaded."""
     lake, run, path = stored
@@ -134,3 +163,4 @@ def test_those_of_a_run_that_shares_its_file_are_read_at_once(tmp_path):
         loaded = Lake(tmp_path).load(run.run.run_id)
         assert loaded.spans == tuple(run.spans)
         assert {type(item.span.attributes) for item in loaded.spans} == {dict}
+        assert type(loaded.run.coverage.entries) is tuple
