@@ -116,13 +116,31 @@ def reader_of(path: Path, data: bytes | None) -> pq.ParquetReader:
 
     Not as a ParquetFile: that lists the names of all columns first, which takes as long as reading a small run.
     """
+    global _last_footer
     reader = pq.ParquetReader()
-    with damage_named(path):
-        if data is None:
+    if data is None:
+        with damage_named(path):
             reader.open(str(path), page_checksum_verification=True)
-        else:  # not by Arrow's threads, which are waited for
-            reader.open(pa.BufferReader(data), pre_buffer=False, page_checksum_verification=True)
+        return reader
+    footer, known = _footer_of(data), _last_footer
+    said = known[1] if known is not None and known[0] == footer else None
+    with damage_named(path):  # not by Arrow's threads, which are waited for
+        reader.open(pa.BufferReader(data), metadata=said, pre_buffer=False, page_checksum_verification=True)
+    if said is None and len(footer) >= _LONG_FOOTER:
+        _last_footer = footer, reader.metadata
     return reader
+
+
+_LONG_FOOTER = 4096
+_last_footer: tuple[bytes, pq.FileMetaData] | None = None
+"""The last long footer of a small file, and what it says: to read that of a spans file takes as long as reading a small
+run out of it, and who looks for a run, loads it and looks into its attributes opens its file three times.
+"""
+
+
+def _footer_of(data: bytes) -> bytes:
+    """Return the footer of a Parquet file with its length and the magic number; of what is none, its end."""
+    return data[-(int.from_bytes(data[-8:-4], "little") + 8) :]
 
 
 def places_of_columns(metadata: pq.FileMetaData) -> dict[str, list[int]]:

@@ -8,6 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from otel_agent_replay import semconv
+from otel_agent_replay.errors import DamagedRecording
 from otel_agent_replay.lake import writer
 from otel_agent_replay.lake.catalog import Lake
 from otel_agent_replay.lake.layout import SPANS, all_files
@@ -94,3 +95,30 @@ def test_a_file_whose_every_leaf_has_statistics_is_read_whole(stored):
     pq.write_table(table, path, write_statistics=True)
     assert all(leaf.is_stats_set for leaf in leaves(path))
     assert same(lake.load(run.run.run_id), run)
+
+
+def test_what_one_file_says_is_never_taken_for_another(tmp_path):
+    """Files that are laid out alike are each read by what they say themselves, in whatever order."""
+    runs = [full_run(number) for number in range(3)]
+    lakes = [tmp_path / str(number) for number in range(3)]
+    for run, lake in zip(runs, lakes, strict=True):
+        write_runs(lake, [run], segments=["one"])
+    for place in (0, 1, 0, 2, 2, 1):
+        assert same(Lake(lakes[place]).load(runs[place].run.run_id), runs[place])
+
+
+def test_damage_that_comes_after_a_look_is_told(stored):
+    """What was known of a file does not stand for what lies in it now: not of its pages, nor of where they end."""
+    lake, run, path = stored
+    whole = path.read_bytes()
+    (digest,) = (leaf for leaf in leaves(path) if leaf.path_in_schema == "request_digest")
+    damaged, size = bytearray(whole), digest.total_compressed_size
+    damaged[digest.data_page_offset : digest.data_page_offset + size] = bytes(size)
+    torn = whole[: len(whole) // 2]
+    without_its_beginning = whole[len(whole) // 2 :]
+    for bad in (bytes(damaged), torn, without_its_beginning, whole[:-1], b"PAR1"):
+        path.write_bytes(whole)
+        assert same(lake.load(run.run.run_id), run)
+        path.write_bytes(bad)
+        with pytest.raises(DamagedRecording, match=path.name):
+            lake.load(run.run.run_id)
