@@ -55,7 +55,8 @@ class Mode:
     origin up to some step. `continues` tells that the run goes on from a recording and shares it: what the tape
     (of the prefix, if there is one) answers is not recorded again. `below_tool` answers plain HTTP inside a tool that
     is called through and said that it touches the world: what such a tool does is its own affair. `named` are cells of
-    single crossings, by name and side effect, that come before those of their kind.
+    single crossings, by name and side effect, that come before those of their kind. `asks_tape_alone` tells whether the
+    tape is the only source of every cell.
     """
 
     name: str
@@ -65,17 +66,17 @@ class Mode:
     continues: bool = False
     below_tool: Cell = (AnswerSource.LIVE,)
     named: Mapping[tuple[str, SideEffect], Cell] = field(default_factory=dict)
+    asks_tape_alone: bool = field(init=False, compare=False, default=False)
+
+    def __post_init__(self) -> None:
+        cells = (*self.cells.values(), *self.named.values(), self.below_tool)
+        alone = not self.prefix and not self.continues and all(cell == (AnswerSource.TAPE,) for cell in cells)
+        object.__setattr__(self, "asks_tape_alone", alone)  # once a mode, not once a run
 
     @property
     def is_replay(self) -> bool:
         """Whether what happens in this mode is no work of production: everything it emits says so."""
         return self.name not in ("record", "resume")
-
-    @property
-    def asks_tape_alone(self) -> bool:
-        """Whether the tape is the only source of every cell."""
-        cells = (*self.cells.values(), *self.named.values(), self.below_tool)
-        return not self.prefix and not self.continues and all(cell == (AnswerSource.TAPE,) for cell in cells)
 
     @property
     def stands_alone(self) -> bool:

@@ -310,10 +310,12 @@ class _PayloadsOf:
         """Return the bytes of a digest; None when they were not kept or their file is gone."""
         if digest not in self._numbers:
             return None
-        with self._lock:
-            if self._reader is None:
-                self._reader = self._open()
-        return None if self._reader is None else self._reader.payload(self._numbers[digest], digest)
+        reader = self._reader
+        if reader is None:
+            with self._lock:
+                reader = self._reader = self._reader or self._open()
+        # Its number is looked up only now: it is another one where a compaction made the file that was opened.
+        return None if reader is None else reader.payload(self._numbers[digest], digest)
 
     def _open(self) -> PackReader | None:
         with contextlib.suppress(FileNotFoundError):

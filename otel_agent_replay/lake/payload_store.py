@@ -164,6 +164,7 @@ class PackReader:
             self._starts.append(self._starts[-1] + metadata.row_group(group).num_rows)
         self._places = places_of_columns(metadata)
         self._cache: OrderedDict[int, PayloadGroup] = OrderedDict()
+        self._last: PayloadGroup | None = None  # the one that was asked for last, as the next mostly is
         self._lock = threading.Lock()
 
     def payload(self, number: int, digest: bytes) -> bytes:
@@ -227,6 +228,9 @@ class PackReader:
 
     def group_of(self, number: int) -> PayloadGroup:
         """Return the row group that holds a number."""
+        last = self._last
+        if last is not None and last.first <= number < last.end:
+            return last
         if not 0 <= number < self._starts[-1]:
             raise DamagedRecording(
                 f"{self._path} has no payload number {number}: it is not the file that was written; {NEXT_STEP}"
@@ -244,6 +248,7 @@ class PackReader:
                     self._cache.popitem(last=False)
             else:
                 self._cache.move_to_end(index)
+            self._last = group
         return group
 
 
