@@ -76,7 +76,7 @@ def begin_exchange(here: Here, describe: Callable[..., SentRequest], *what: Any)
             if revision is None or not revision.changed:
                 return ResponseTap(crossing, protocol, request, began_ns)
             return ResponseTap(crossing, protocol, revision.request, began_ns, edited=True)
-        return Served(crossing, answer.outcome)
+        return Served(crossing, answer)
     except AgentReplayError:
         raise  # the ledger's word, not a defect: the call must not be made
     except Exception as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from otel_agent_replay.boundary.crossing import Crossing, leave_of
+from otel_agent_replay.boundary.crossing import Answer, Crossing, leave_of
 from otel_agent_replay.boundary.http_faults import stop
 from otel_agent_replay.boundary.transport_faults import Fault, TransportFault
 from otel_agent_replay.errors import MissingPayload, ReplayDeparture, ReplayInterrupt, TapeEnded
@@ -28,6 +28,7 @@ class Served:
 
     __slots__ = (
         "__weakref__",
+        "_answer",
         "_done",
         "_next",
         "_outcome",
@@ -39,10 +40,11 @@ class Served:
         "translate",
     )
 
-    def __init__(self, crossing: Crossing, outcome: Outcome) -> None:
+    def __init__(self, crossing: Crossing, answer: Answer) -> None:
         self.crossing = crossing
-        self._outcome = outcome
-        self._pieces = self._cut()
+        self._answer = answer
+        self._outcome = answer.bare  # told as it is where it ends as recorded: its bytes are not needed then
+        self._pieces = self._cut(answer.data)
         self._next = 0
         self._taken = 0
         self._done = False
@@ -83,7 +85,7 @@ class Served:
             try:
                 came = within(self._patience_s())
             except BaseException:
-                self._finish(replace(self._outcome, status=OutcomeStatus.CANCELLED))
+                self._finish(self._cancelled())
                 raise
             self._arrived(came=came)
         if self._fails_at_once():
@@ -96,7 +98,7 @@ class Served:
             try:
                 came = await within(self._patience_s())
             except BaseException:
-                self._finish(replace(self._outcome, status=OutcomeStatus.CANCELLED))
+                self._finish(self._cancelled())
                 raise
             self._arrived(came=came)
         if self._fails_at_once():
@@ -119,7 +121,7 @@ class Served:
         try:
             self.crossing.settle()
         except BaseException:
-            self._finish(replace(self._outcome, status=OutcomeStatus.CANCELLED))
+            self._finish(self._cancelled())
             raise
         self._end()
 
@@ -131,7 +133,7 @@ class Served:
         try:
             await self.crossing.settle_async()
         except BaseException:
-            self._finish(replace(self._outcome, status=OutcomeStatus.CANCELLED))
+            self._finish(self._cancelled())
             raise
         self._end()
 
@@ -166,29 +168,35 @@ class Served:
 
     # --- inside ---
 
-    def _cut(self) -> list[bytes]:
+    def _cut(self, data: bytes | None) -> list[bytes]:
         result, chunks = self._outcome.result, self._outcome.chunks
         if result is None:
             return []
-        if result.data is None:
+        if data is None:
             if result.size == 0:
                 return []
             missing = MissingPayload(result.digest, f"response body of step {self._step}")
             raise self._stopped(str(missing)) from missing
         if not chunks:
-            return [result.data] if result.data else []
+            return [data] if data else []
         pieces, start = [], 0
-        for chunk in chunks:
-            pieces.append(result.data[start : start + chunk.size])
-            start += chunk.size
-        if start < len(result.data):
-            pieces.append(result.data[start:])
+        for size, _ in chunks:
+            pieces.append(data[start : start + size])
+            start += size
+        if start < len(data):
+            pieces.append(data[start:])
         return pieces
 
     @property
     def _step(self) -> int | None:
-        answer = self.crossing.answer
-        return None if answer is None else answer.origin_step
+        return self._answer.origin_step
+
+    def _cancelled(self) -> Outcome:
+        return replace(self._whole(), status=OutcomeStatus.CANCELLED)
+
+    def _whole(self) -> Outcome:
+        """Return the outcome with its bytes: for one that ends otherwise than recorded."""
+        return self._answer.outcome if self._outcome is self._answer.bare else self._outcome
 
     def _fails_at_once(self) -> bool:
         return self._outcome.head is None
@@ -238,10 +246,11 @@ class Served:
 
     def _as_left(self) -> Outcome:
         """Return the outcome as this reader saw it: the pieces taken."""
-        outcome, result = self._outcome, self._outcome.result
-        if self.ends_here:
-            return outcome
-        if result is None or result.data is None or (outcome.closed_early and self._next == len(self._pieces)):
+        if self.ends_here or (self._outcome.closed_early and self._next == len(self._pieces)):
+            return self._outcome
+        outcome = self._whole()
+        result = outcome.result
+        if result is None or result.data is None:
             return replace(outcome, closed_early=True)
         return replace(
             outcome,

@@ -148,6 +148,9 @@ class NodeRecords:
         else:
             protocol = attributes.get(semconv.PROTOCOL)
             key = (call.kind, call.name, call.side_effect, source, protocol)
+            shape = self._shapes.get(key)
+            if shape is not None and shape.media_type == call.request.media_type:
+                return shape
             attributes = _NOTHING if protocol is None else {semconv.PROTOCOL: protocol}
         shape = self._shapes.get(key)
         if shape is None or shape.attributes != attributes or shape.media_type != call.request.media_type:
@@ -200,12 +203,10 @@ class NodeRecords:
             answer is None
             and bodies
             and call.round_trips
-            and not call.notes
-            and not call.idempotency_key
-            and not call.asked
+            and not (call.notes or call.idempotency_key or call.asked)
             and request.data is not None
         ):
-            return _plainly_begun(crossing.place, shape, ids, time_ns, strand, call), len(request.data) > SMALL
+            return _plainly_begun(crossing.place, shape, ids, time_ns, strand, call), request.size > SMALL
         record = self._begin(crossing.place, ids, time_ns)
         begun = record.node_begun
         begun.request_digest = request.digest
@@ -269,8 +270,12 @@ class NodeRecords:
         time_ns: int,
         end_sequence: int,
         bodies: bool,
+        as_recorded: bool = False,
     ) -> tuple[bytes, bool]:
-        """Return the record of a crossing's end, and whether the result's bytes, where kept, are wanted beside it."""
+        """Return the record of a crossing's end, and whether the result's bytes, where kept, are wanted beside it.
+
+        `as_recorded` tells that `outcome` is that of the crossing's answer, unchanged.
+        """
         result = outcome.result
         if crossing.answer is None and bodies and result is not None and result.data is not None:
             if outcome.head is not None:
@@ -299,8 +304,7 @@ class NodeRecords:
         if result is not None:
             ended.result_digest = result.digest
         answer = crossing.answer
-        as_recorded = answer is not None and outcome is answer.outcome and answer.origin_step
-        if as_recorded and self._refers and crossing.source is _TAPE:
+        if as_recorded and answer is not None and answer.origin_step and self._refers and crossing.source is _TAPE:
             ended.run_id = self._run_id
             ended.status = outcome.status._value_
             ended.as_recorded = True
@@ -374,24 +378,23 @@ def _plainly_begun(
 ) -> bytes:
     """Return the begin of a call that is kept whole, as nearly all are: joined, at half a message's cost."""
     span_id, parent_span_id, parent_node = ids
-    step, head, request = place.step, call.head, call.request
+    head, (digest, data, _, size) = call.head, call.request
     rest = b"" if head is None else _head_alone(_BEGUN_EXCHANGE, _REQUEST_HEAD, joined.request_head(head))
     if parent_node != parent_span_id:
         rest += joined.field(_BEGUN_PARENT_NODE, parent_node)
     if strand:
         rest += joined.field(_BEGUN_STRAND, strand.encode())
-    data = request.data
-    if data is not None and len(data) <= SMALL:
-        rest += _BEGUN_DATA + _VARINT(len(data)) + data
+    if data is not None and size <= SMALL:
+        rest += _BEGUN_DATA + _VARINT(size) + data
     part = b"".join(
         (
-            _begun_fields(_BEGUN_SPAN, span_id, _BEGUN_TIME, time_ns, _BEGUN_DIGEST, request.digest),
+            _begun_fields(_BEGUN_SPAN, span_id, _BEGUN_TIME, time_ns, _BEGUN_DIGEST, digest),
             _BEGUN_PARENT if parent_span_id else b"",
             parent_span_id,
             _BEGUN_OCCURRENCE,
             _VARINT(place.occurrence),
             _BEGUN_STEP,
-            _VARINT(0 if step is None else step),
+            _VARINT(place.step or 0),
             _BEGUN_SEQUENCE,
             _VARINT(place.sequence),
             rest,
@@ -408,15 +411,15 @@ def _head_alone(exchange: bytes, tag: bytes, head: bytes) -> bytes:
 
 def _plainly_ended(result: Payload, span_id: bytes, time_ns: int, end_sequence: int, exchange: bytes) -> bytes:
     """Return the end of a call that came to its end, beside what its like share; `exchange` is that field of it."""
-    data = result.data
-    if data is not None and len(data) <= SMALL_RESULT:
-        exchange += _ENDED_DATA + _VARINT(len(data)) + data
+    digest, data, _, size = result
+    kept = () if data is None or size > SMALL_RESULT else (_ENDED_DATA, _VARINT(size), data)
     part = b"".join(
         (
-            _ended_fields(_ENDED_SPAN, span_id, _ENDED_TIME, time_ns, _ENDED_DIGEST, result.digest),
+            _ended_fields(_ENDED_SPAN, span_id, _ENDED_TIME, time_ns, _ENDED_DIGEST, digest),
             _ENDED_SEQUENCE,
             _VARINT(end_sequence),
             exchange,
+            *kept,
         )
     )
     return b"".join((_IN_ENDED, _VARINT(len(part)), part))

@@ -321,13 +321,14 @@ class Recorder:
         if node is None:
             return  # its begin was lost, and is counted
         answer = crossing.answer
-        if answer is not None and outcome is answer.bare:
+        as_recorded = answer is not None and outcome is answer.bare
+        if as_recorded and answer is not None:
             outcome = answer.outcome
         self._open.pop(node.span_id, None)
         ended_ns = _time_ns()
         sequence = 0 if outcome.status is _PENDING else place.next_sequence()
         keeps = self._bodies if node.bodies is None else node.bodies
-        record, body = self._records.ended(crossing, outcome, node.span_id, ended_ns, sequence, keeps)
+        record, body = self._records.ended(crossing, outcome, node.span_id, ended_ns, sequence, keeps, as_recorded)
         if body or node.reads:
             bodies = self.bodies(outcome.result) if body else ()
             self._write([*self._pending_reads(node), *bodies, record])

@@ -16,6 +16,7 @@ from otel_agent_replay.lake.verify import verify
 from otel_agent_replay.model import AnswerSource, LossReason
 from otel_agent_replay.replay.runs import ReplayRuns
 from otel_agent_replay.testing.provider import Reply, ScriptedProvider
+from tests.support.journal_files import all_records
 
 ANSWER = {"id": "x", "object": "chat.completion", "model": "m", "choices": [], "usage": {"prompt_tokens": 3}}
 
@@ -32,6 +33,13 @@ def desk(url: str) -> str:
         answer = client.post(url, json={"model": "m", "messages": [{"role": "user", "content": order["state"]}]})
         answer.json()
         return client.get(url.replace("chat/completions", "state")).text
+
+
+@replay.agent(name="leaver")
+def leaver(url: str) -> int:
+    """Leave a stream after its first piece, as clients of models do at its last event."""
+    with httpx.Client() as client, client.stream("GET", url) as response:
+        return len(next(response.iter_raw()))
 
 
 @pytest.fixture
@@ -80,6 +88,41 @@ def test_a_sealed_replay_has_all_that_its_tape_gave_it(runtime):
     assert not again.losses
     assert not verify(again)
     assert compare(origin, again).verdict.value == "identical"
+
+
+def test_what_came_as_recorded_has_no_records_of_its_own_in_the_journal(runtime):
+    """Tools, model calls and other HTTP alike: a replay writes many to a record, each naming its recorded step."""
+    recorded_and_replayed(runtime)
+    folder = runtime.settings.lake
+    assert not [*all_records(folder, "node_begun"), *all_records(folder, "node_ended")]
+    steps = [step for record in all_records(folder, "answered") for step in record.answered.origin_steps]
+    assert sorted(steps) == [1, 2, 3]
+
+
+def test_a_stream_left_where_the_recording_was_left_came_as_recorded(runtime):
+    """A reader that leaves at the same piece gets the recorded outcome, in few words too."""
+    folder = runtime.settings.lake
+    with ScriptedProvider([Reply(b"x" * 100, framing="chunked", cuts=[50])]) as provider:
+        read = leaver(provider.url)
+    runtime.journal.rotate()
+    seal(folder)
+    lake = Lake(folder)
+    origin = lake.load(lake.runs(limit=1)[0].run.run_id)
+    runs = ReplayRuns([origin], target=origin.run.run_id, opener=runtime.recording.open, closer=runtime.recording.close)
+    set_run_factory(runs)
+    assert leaver(provider.url) == read
+    set_run_factory(runtime.recording)
+    assert runs.verdict().exit_code == 0
+    runtime.journal.rotate()
+    (record,) = all_records(folder, "answered")
+    assert list(record.answered.origin_steps) == [1]
+    assert not all_records(folder, "node_begun")
+    seal(folder)
+    replayed = next(listed for listed in Lake(folder).runs(limit=2) if listed.run.run_id != origin.run.run_id)
+    runs_of_both = (origin, Lake(folder).load(replayed.run.run_id))
+    theirs, mine = (next(node.outcome for node in run.nodes if node.step == 1) for run in runs_of_both)
+    assert theirs.closed_early
+    assert mine == theirs
 
 
 def test_a_replay_written_into_a_lake_without_its_origin_says_so(runtime, tmp_path: Path):
