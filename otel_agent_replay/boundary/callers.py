@@ -15,7 +15,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from types import FrameType
 
 from otel_agent_replay.patterns import late
@@ -107,6 +107,8 @@ def _pattern(packages: Iterable[str]) -> re.Pattern[str]:
 
 
 _verdicts: dict[str, Verdict] = {}
+verdict_known: Callable[[str], Verdict | None] = _verdicts.get
+"""Return what is known of a file's code; None: it was not judged yet, or is generated. A look-up in C."""
 _generated: dict[tuple[str, str | None], Verdict] = {}
 _passing = _pattern(_PASSING_PACKAGES)
 _clients = _pattern(_CLIENTS)

@@ -13,7 +13,7 @@ from functools import lru_cache
 from urllib.parse import urlsplit
 
 from otel_agent_replay import semconv
-from otel_agent_replay.boundary.http_coding import CodingError, codings_of, decoded_chunks
+from otel_agent_replay.boundary.http_coding import CodingError, codings_in, decoded_chunks
 from otel_agent_replay.model import (
     AttributeValue,
     Call,
@@ -24,6 +24,7 @@ from otel_agent_replay.model import (
     make_call,
     make_request_head,
 )
+from otel_agent_replay.model.header_names import HeaderNames
 from otel_agent_replay.model.making import maker_of
 from otel_agent_replay.payload.redaction import Redaction
 from otel_agent_replay.protocols.protocol import Protocol
@@ -60,12 +61,15 @@ class SentRequest:
 make_sent = maker_of(SentRequest)
 """`SentRequest(...)`, quicker: for where each call passes."""
 
-_TELLING = frozenset(map(len, ("content-type", "content-encoding", "idempotency-key")))
+_TELLING = HeaderNames(["content-type", "content-encoding", "idempotency-key"])
 
 
-def telling(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return the headers that may be the type or the coding of a body or an idempotency key, and a few others."""
-    return [item for item in headers if len(item[0]) in _TELLING]
+def telling(headers: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the type and the coding of a body and the idempotency key, by lower-case name; of several the first."""
+    told: dict[str, str] = {}
+    for name, value in _TELLING.of(headers):
+        told.setdefault(name.lower(), value)
+    return told
 
 
 def header(headers: Iterable[tuple[str, str]], wanted: str) -> str:
@@ -77,6 +81,7 @@ def header(headers: Iterable[tuple[str, str]], wanted: str) -> str:
     return ""
 
 
+@lru_cache(256)
 def media_type_of(content_type: str) -> str:
     """Return the type without its parameters, lower case; octets when none is given."""
     return content_type.partition(";")[0].strip().lower() or MediaType.BYTES.value
@@ -109,7 +114,7 @@ def call_of(redaction: Redaction, request: SentRequest, *, facts: bool = True) -
     told = telling(headers)
     body, notes = _plain_body(request, told)
     protocol = _protocol(request, body)
-    content_type = header(told, "content-type")
+    content_type = told.get("content-type", "")
     if content_type[:10].lower() == "multipart/":
         body, headers = _with_fixed_boundary(body, headers, content_type)
     media_type = media_type_of(content_type)
@@ -145,7 +150,7 @@ def call_of(redaction: Redaction, request: SentRequest, *, facts: bool = True) -
         Payload.of(body, media_type),
         make_request_head(method, url, kept_headers),
         attributes,
-        header(told, "idempotency-key"),
+        told.get("idempotency-key", ""),
         True,
         (*request.notes, *notes) if notes or request.notes else (),
     )
@@ -154,17 +159,18 @@ def call_of(redaction: Redaction, request: SentRequest, *, facts: bool = True) -
 
 def protocol_of(request: SentRequest) -> Protocol | None:
     """Return the provider protocol that a request speaks, or None."""
-    return _protocol(request, _plain_body(request, request.headers)[0])
+    return _protocol(request, _plain_body(request, telling(request.headers))[0])
 
 
 def _protocol(request: SentRequest, body: bytes) -> Protocol | None:
     return None if request.streamed else recognise(request.method, request.url, request.headers, body)
 
 
-def _plain_body(request: SentRequest, told: Iterable[tuple[str, str]]) -> tuple[bytes, tuple[str, ...]]:
+def _plain_body(request: SentRequest, told: Mapping[str, str]) -> tuple[bytes, tuple[str, ...]]:
     """Return the body without its content coding: packers put times into it, so packed bytes never match twice."""
     body = request.body or b""
-    codings = codings_of(told) if body and request.packed else ()
+    coding = told.get("content-encoding")
+    codings = codings_in(coding) if coding and body and request.packed else ()
     if not codings:
         return body, ()
     try:

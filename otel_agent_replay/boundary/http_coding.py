@@ -28,8 +28,13 @@ def codings_of(headers: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     """Return the content codings in the order they were applied, lower case, `identity` left out."""
     for name, value in headers:
         if len(name) == 16 and name.lower() == "content-encoding":
-            return tuple(word for part in value.split(",") if (word := part.strip().lower()) not in {"", "identity"})
+            return codings_in(value)
     return ()
+
+
+def codings_in(value: str) -> tuple[str, ...]:
+    """Return the codings that the value of such a header names."""
+    return tuple(word for part in value.split(",") if (word := part.strip().lower()) not in {"", "identity"})
 
 
 class _Inflate:

@@ -17,8 +17,8 @@ from typing import Any
 from otel_agent_replay import semconv
 from otel_agent_replay.boundary.crossing import Crossing, leave_of
 from otel_agent_replay.boundary.failures import recorded_failure
-from otel_agent_replay.boundary.http_call import SentRequest, call_of, header, media_type_of, telling
-from otel_agent_replay.boundary.http_coding import Masked, codings_of, masked
+from otel_agent_replay.boundary.http_call import SentRequest, call_of, media_type_of, telling
+from otel_agent_replay.boundary.http_coding import Masked, codings_in, masked
 from otel_agent_replay.boundary.http_faults import report
 from otel_agent_replay.boundary.http_frames import MEDIA_TYPE as FRAMES
 from otel_agent_replay.model import (
@@ -73,11 +73,24 @@ class ResponseTap:
     has to send in place of the client's, None as a rule.
     """
 
-    __slots__ = (
-        "__weakref__", "_began_ns", "_changed", "_codings", "_data", "_dropped", "_ended", "_first", "_head", "_held",
-        "_limit", "_media_type", "_packed", "_part_due", "_protocol", "_request", "_sha", "_times", "_told",
-        "_trailers", "_upload", "_uploaded", "crossing", "edited",
-    )  # fmt: skip
+    # Of the class until something else is known: most taps never see a part, an upload or a coding.
+    edited: SentRequest | None = None
+    _head: HttpResponseHead | None = None
+    _media_type: str = MediaType.BYTES.value
+    _codings: tuple[str, ...] = ()
+    _packed = False  # what cannot be looked into in parts: a content coding, or frames
+    _trailers: tuple[tuple[str, str], ...] = ()
+    _held = 0
+    _limit = PART_OF_BODY
+    _part_due = _NEVER
+    _ended = False
+    _sha: Any = None
+    _told = 0  # bytes handed over in parts
+    _first = b""
+    _changed = False
+    _dropped = False
+    _upload: list[bytes] | None = None
+    _uploaded = 0
 
     def __init__(
         self,
@@ -89,28 +102,15 @@ class ResponseTap:
         edited: bool = False,
     ) -> None:
         self.crossing = crossing
-        self.edited = request if edited else None
+        if edited:
+            self.edited = request
         self._protocol = protocol
         self._request = request
         self._began_ns = began_ns
-        self._head: HttpResponseHead | None = None
-        self._media_type: str = MediaType.BYTES.value
-        self._codings: tuple[str, ...] = ()
-        self._packed = False  # what cannot be looked into in parts: a content coding, or frames
-        self._trailers: tuple[tuple[str, str], ...] = ()
         self._data: list[bytes] = []
         self._times: list[int] = []  # on the same clock as `began_ns`
-        self._held = 0
-        self._limit = PART_OF_BODY
-        self._part_due = _NEVER
-        self._ended = False
-        self._sha: Any = None
-        self._told = 0  # bytes handed over in parts
-        self._first = b""
-        self._changed = False
-        self._dropped = False
-        self._upload: list[bytes] | None = [] if request.body is None else None
-        self._uploaded = 0
+        if request.body is None:
+            self._upload = []
         crossing.leave = leave_of(self)
 
     # --- what the transport tells ---
@@ -122,12 +122,14 @@ class ResponseTap:
             redaction = self.crossing.session.redaction
             self._head = make_response_head(status, reason, redaction.headers(headers), http_version)
             told = telling(headers)
-            self._media_type = media_type_of(header(told, "content-type"))
-            self._codings = codings_of(told)
-            self._packed = bool(self._codings) or self._media_type == FRAMES
-            if self._packed:
+            media_type = self._media_type = media_type_of(told.get("content-type", ""))
+            coding = told.get("content-encoding")
+            if coding:
+                self._codings = codings_in(coding)
+            if self._codings or media_type == FRAMES:
+                self._packed = True
                 self._limit = MOST_PACKED
-            elif self._media_type in STREAM_TYPES:
+            elif media_type in STREAM_TYPES:
                 self._limit = PART_OF_STREAM
                 self._part_due = _clock() + PART_AFTER_NS
         except Exception as error:

@@ -15,12 +15,17 @@ from otel_agent_replay.boundary.crossing import current
 from otel_agent_replay.boundary.session import Session, active
 from otel_agent_replay.model import Kind
 
+_verdict_known = callers.verdict_known
+_NOBODYS = (callers.Verdict.LIBRARY, callers.Verdict.CLIENT)
+
 _T = TypeVar("_T")
 Stored = int | float | str | bytes | None
 
 
 def session_for(frame: FrameType | None) -> Session | None:
     """Return the session that wants the reads of the code in `frame`; None outside a run and for libraries' code."""
+    if frame is not None and _verdict_known(frame.f_code.co_filename) in _NOBODYS:
+        return None  # as nearly always: a client times its requests, draws its jitter
     if collector.collecting and collector.runs_this():
         return None
     here = current.get()

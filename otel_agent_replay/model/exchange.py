@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from otel_agent_replay.model.header_names import HeaderNames
 from otel_agent_replay.model.kinds import Kind, SideEffect
 from otel_agent_replay.model.making import maker_of
 from otel_agent_replay.model.payload import Payload
@@ -22,7 +23,7 @@ MEANINGFUL_HEADERS = frozenset(
      "x-amzn-bedrock-guardrailidentifier", "x-amzn-bedrock-guardrailversion")
 )  # fmt: skip
 """Request headers that change what a server answers and hold no credential: part of a call's digest."""
-_MEANINGFUL_LENGTHS = frozenset(map(len, MEANINGFUL_HEADERS))
+_MEANINGFUL = HeaderNames(MEANINGFUL_HEADERS)
 
 _NO_ATTRIBUTES: Mapping[str, AttributeValue] = {}
 
@@ -73,13 +74,7 @@ class Call:
         head = self.head
         if head is None:
             return self.request.digest
-        meaning = sorted(
-            [
-                f"{name.lower()}:{value}"
-                for name, value in head.headers
-                if len(name) in _MEANINGFUL_LENGTHS and name.lower() in MEANINGFUL_HEADERS
-            ]
-        )
+        meaning = sorted([f"{name.lower()}:{value}" for name, value in _MEANINGFUL.of(head.headers)])
         line = "\n".join((head.method.upper(), head.url, *meaning))
         return hashlib.sha256(line.encode("utf-8", "surrogatepass") + b"\0" + self.request.digest).digest()
 

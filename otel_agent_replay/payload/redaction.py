@@ -175,7 +175,7 @@ class Redaction:
         version, known = self._known_headers  # most headers come again with every call
         if version == self._learnt.version:
             try:
-                return tuple([kept for item in wanted if (kept := known[item]) is not None])
+                return tuple(filter(None, map(known.__getitem__, wanted)))
             except KeyError:
                 pass
         fresh: Sequence[_Header] = wanted

@@ -213,7 +213,7 @@ class _Library:
             extensions["http_version"] = head.http_version.encode("ascii", "replace")
         if head.reason or head.http_version.startswith("HTTP/1"):
             extensions["reason_phrase"] = head.reason.encode("latin-1", "replace")
-        headers = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in head.headers]
+        headers = [*map(_raw_of, head.headers)]
         return self.module.Response(head.status, headers=headers, stream=stream, extensions=extensions)
 
 
@@ -340,25 +340,32 @@ def _tell_head(tap: ResponseTap, response: Any) -> None:
     )
 
 
-_texts: dict[tuple[bytes, bytes], tuple[str, str]] = {}
+class _Texts(dict[tuple[bytes, bytes], tuple[str, str]]):
+    """Headers as text. Most come again with every call: the same objects then, quick to be looked up."""
+
+    def __missing__(self, item: tuple[bytes, bytes]) -> tuple[str, str]:
+        if len(self) >= _MOST_TEXTS:
+            self.clear()
+        text = self[item] = (item[0].decode("latin-1"), item[1].decode("latin-1"))
+        return text
+
+
+class _Raws(dict[tuple[str, str], tuple[bytes, bytes]]):
+    """The other way: recorded headers as a live response would have them."""
+
+    def __missing__(self, item: tuple[str, str]) -> tuple[bytes, bytes]:
+        if len(self) >= _MOST_TEXTS:
+            self.clear()
+        raw = self[item] = (item[0].encode("latin-1"), item[1].encode("latin-1", "replace"))
+        return raw
+
+
 _MOST_TEXTS = 2_048
+_text_of, _raw_of = _Texts().__getitem__, _Raws().__getitem__  # look-ups in C
 
 
 def _text(raw: Any) -> tuple[tuple[str, str], ...]:
-    """Return headers as text. Most come again with every call: the same objects then, quick to be looked up."""
-    try:
-        return tuple([_texts[item] for item in raw])
-    except KeyError:
-        return tuple([_as_text(item) for item in raw])
-
-
-def _as_text(item: tuple[bytes, bytes]) -> tuple[str, str]:
-    text = _texts.get(item)
-    if text is None:
-        if len(_texts) >= _MOST_TEXTS:
-            _texts.clear()
-        text = _texts[item] = (item[0].decode("latin-1"), item[1].decode("latin-1"))
-    return text
+    return tuple(map(_text_of, raw))
 
 
 def _to_send(library: _Library, request: Any, tap: ResponseTap) -> Any:
