@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
 import pyarrow as pa
 
 from otel_agent_replay.errors import UnsupportedFormat
@@ -282,8 +281,8 @@ def stated_facts(metadata: Mapping[bytes, bytes] | None, path: object) -> FileFa
         return FileFacts(
             int(entries[_PREFIX + b"format_version"]),
             int(entries[_PREFIX + b"reader_version"]),
-            tuple(orjson.loads(entries[_PREFIX + b"quirks"])),
-            tuple(orjson.loads(entries[_PREFIX + b"segments"])),
+            tuple(json.loads(entries[_PREFIX + b"quirks"])),
+            tuple(json.loads(entries[_PREFIX + b"segments"])),
         )
     except (KeyError, ValueError) as error:
         raise UnsupportedFormat(f"{path} does not say which format it has: not a file of this lake") from error
