@@ -154,7 +154,7 @@ def revision_of(
     session: Session, place: Place, call: Call, protocol: Protocol | None, request: SentRequest
 ) -> Revision | KeyHeader | Sandboxed | None:
     """Return what changes a request on its way out, or None: it goes as it is."""
-    sandbox = sandbox_above(place) if call.kind is Kind.HTTP and session.mode.is_replay else ""
+    sandbox = sandbox_above(place) if session.mode.is_replay and call.kind is Kind.HTTP else ""
     if sandbox:
         return Sandboxed(session, sandbox, request)
     if session.edits is not None or session.route is not None:

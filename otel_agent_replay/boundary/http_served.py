@@ -16,6 +16,9 @@ from otel_agent_replay.errors import MissingPayload, ReplayDeparture, ReplayInte
 from otel_agent_replay.model import HttpResponseHead, Outcome, OutcomeStatus, Payload
 from otel_agent_replay.payload.failure import failure_of, rebuild
 
+# Naming a member costs 35 ns before Python 3.12.
+_OK, _PENDING = OutcomeStatus.OK, OutcomeStatus.PENDING
+
 
 class Served:
     """The playback side of one exchange.
@@ -75,7 +78,7 @@ class Served:
     def ends_here(self) -> bool:
         """Whether every piece was taken and the recording ended well with the last of them."""
         outcome = self._outcome
-        whole = outcome.status is OutcomeStatus.OK and not outcome.closed_early
+        whole = outcome.status is _OK and not outcome.closed_early
         return whole and self._next == len(self._pieces)
 
     def open(self) -> None:
@@ -220,7 +223,7 @@ class Served:
     def _check_end(self) -> None:
         """Stop the replay where the reader wants more than was ever received."""
         outcome = self._outcome
-        if outcome.status is OutcomeStatus.PENDING:
+        if outcome.status is _PENDING:
             raise stop(self.crossing.session, TapeEnded(self._step, self.crossing.call.name))
         if outcome.closed_early and outcome.failure is None:
             raise stop(

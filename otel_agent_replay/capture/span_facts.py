@@ -22,16 +22,17 @@ _NAMES = {
     Kind.INPUT: "input",
 }
 _CLIENT, _INTERNAL = SpanKind.CLIENT, SpanKind.INTERNAL
+_MODEL, _HTTP = Kind.MODEL, Kind.HTTP  # naming a member costs 35 ns before Python 3.12
 
 
 def span_name(place: Place, attributes: Mapping[str, Any]) -> str:
     """Return the span's name: the conventions' form where they have one (`chat gpt-4o`, `execute_tool refund`)."""
     kind = place.kind
-    if kind is Kind.MODEL:
+    if kind is _MODEL:
         operation = attributes.get(semconv.OPERATION_NAME, "chat")
         model = attributes.get(semconv.REQUEST_MODEL, "")
         return whole_text(f"{operation} {model}".rstrip())
-    if kind is Kind.HTTP:
+    if kind is _HTTP:
         return place.name.partition(" ")[0]
     prefix = _NAMES.get(kind)
     return place.name if prefix is None else f"{prefix} {place.name}"
@@ -39,7 +40,7 @@ def span_name(place: Place, attributes: Mapping[str, Any]) -> str:
 
 def span_kind(kind: Kind) -> SpanKind:
     """Return CLIENT for what leaves by the network, INTERNAL for the rest."""
-    return _CLIENT if kind is Kind.MODEL or kind is Kind.HTTP else _INTERNAL
+    return _CLIENT if kind is _MODEL or kind is _HTTP else _INTERNAL
 
 
 def call_facts(call: Call, place: Place, shared: Mapping[str, Any]) -> dict[str, Any]:
