@@ -37,8 +37,8 @@ class Columns:
             # By its place: Arrow lists all names anew each time that it is asked for one.
             self._places = {name: at for at, name in enumerate(of.schema.names)}
             batches = of.to_batches()
-            if len(batches) == 1:  # as nearly always: all columns lie in one piece
-                self._whole = batches[0].columns
+            if len(batches) == 1 and self._places:  # as nearly always: all columns lie in one piece
+                self._whole = batches[0].to_struct_array().flatten()
         self._arrays: dict[str, Any] = {}
         self._made: dict[str, list[Any]] = {}
         self._count = len(of)

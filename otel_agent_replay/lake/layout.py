@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from functools import lru_cache
 from pathlib import Path
 
 from otel_agent_replay.errors import RunNotFound
@@ -43,8 +44,7 @@ class Partition:
     def of_ms(cls, unix_ms: int) -> Partition:
         """Return the partition of a moment in Unix milliseconds."""
         # The year 9999 is the last that a date can name; a broken clock must not make a run unstorable.
-        moment = datetime.fromtimestamp(min(max(unix_ms, 0), 253_402_300_799_999) / 1000, tz=timezone.utc)
-        return cls(f"{moment.year:04}-{moment.month:02}-{moment.day:02}", f"{moment.hour:02}")
+        return _partition(min(max(unix_ms, 0), 253_402_300_799_999) // _HOUR_MS)
 
     @property
     def end_ns(self) -> int:
@@ -55,6 +55,16 @@ class Partition:
     def folder(self, lake: Path, table: str) -> Path:
         """Return the folder of this partition in `table` (one of TABLES)."""
         return lake.joinpath(table, f"date={self.date}", f"hour={self.hour}")  # one step: each makes a path anew
+
+
+_HOUR_MS = 3_600_000
+
+
+@lru_cache(maxsize=64)
+def _partition(hour: int) -> Partition:
+    """Return the partition of an hour, counted from the first of 1970: all runs of one day have few of them."""
+    moment = datetime.fromtimestamp(hour * _HOUR_MS // 1000, tz=timezone.utc)
+    return Partition(f"{moment.year:04}-{moment.month:02}-{moment.day:02}", f"{moment.hour:02}")
 
 
 @dataclass(frozen=True, slots=True)

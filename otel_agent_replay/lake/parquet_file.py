@@ -108,7 +108,8 @@ def opened(path: Path) -> pq.ParquetReader:
 def bytes_of(path: Path) -> bytes | None:
     """Return what a small file holds; None of a larger one. Raises DamagedRecording, FileNotFoundError."""
     with damage_named(path), path.open("rb", buffering=0) as file:
-        return file.read() if os.fstat(file.fileno()).st_size <= _READ_AT_ONCE else None
+        size = os.fstat(file.fileno()).st_size
+        return file.read(size) if size <= _READ_AT_ONCE else None
 
 
 def reader_of(path: Path, data: bytes | None) -> pq.ParquetReader:
