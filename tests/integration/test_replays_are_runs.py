@@ -6,6 +6,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
 import otel_agent_replay as replay
 from otel_agent_replay.boundary.runs import set_run_factory
@@ -97,6 +98,19 @@ def test_what_came_as_recorded_has_no_records_of_its_own_in_the_journal(runtime)
     assert not [*all_records(folder, "node_begun"), *all_records(folder, "node_ended")]
     steps = [step for record in all_records(folder, "answered") for step in record.answered.origin_steps]
     assert sorted(steps) == [1, 2, 3]
+
+
+def test_with_spans_of_its_own_what_came_as_recorded_refers_to_the_tape(tmp_path: Path):
+    """Where the service has tracing each node has records, which say no more than that the tape has the rest."""
+    runtime = replay.configure(lake=tmp_path / "lake", seal="off", tracer_provider=TracerProvider())
+    try:
+        recorded_and_replayed(runtime)
+        ended = [record.node_ended for record in all_records(runtime.settings.lake, "node_ended")]
+    finally:
+        replay.shutdown()
+    crossings = [one for one in ended if one.result_digest]
+    assert [one.as_recorded for one in crossings] == [True] * 3
+    assert not any(one.result_data or one.HasField("exchange") for one in crossings)
 
 
 def test_a_stream_left_where_the_recording_was_left_came_as_recorded(runtime):
