@@ -144,7 +144,7 @@ class Runtime:
         frameworks.install()
         self._ambient = ambient.install(packages=self.settings.packages)
         set_run_factory(self.runs)
-        set_call_context(implicit=self.implicit.current, suppressed=exporter_traffic)
+        set_call_context(implicit=self.implicit.current, suppressed=exporter_traffic, may_open=self.implicit.may_open)
         self.implicit.start()
 
     def join(self, provider: trace.TracerProvider) -> None:

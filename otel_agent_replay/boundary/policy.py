@@ -56,7 +56,7 @@ class Mode:
     (of the prefix, if there is one) answers is not recorded again. `below_tool` answers plain HTTP inside a tool that
     is called through and said that it touches the world: what such a tool does is its own affair. `named` are cells of
     single crossings, by name and side effect, that come before those of their kind. `asks_tape_alone` tells whether the
-    tape is the only source of every cell.
+    tape is the only source of every cell, `reads_live` whether bulk reads are always live.
     """
 
     name: str
@@ -67,11 +67,14 @@ class Mode:
     below_tool: Cell = (AnswerSource.LIVE,)
     named: Mapping[tuple[str, SideEffect], Cell] = field(default_factory=dict)
     asks_tape_alone: bool = field(init=False, compare=False, default=False)
+    reads_live: bool = field(init=False, compare=False, default=False)
 
     def __post_init__(self) -> None:
         cells = (*self.cells.values(), *self.named.values(), self.below_tool)
         alone = not self.prefix and not self.continues and all(cell == (AnswerSource.TAPE,) for cell in cells)
+        bulk = [self.cells[kind, None] for kind in Kind if kind.is_bulk and (kind, None) in self.cells]
         object.__setattr__(self, "asks_tape_alone", alone)  # once a mode, not once a run
+        object.__setattr__(self, "reads_live", all(cell[0] is AnswerSource.LIVE for cell in bulk))
 
     @property
     def is_replay(self) -> bool:

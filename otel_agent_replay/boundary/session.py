@@ -64,6 +64,7 @@ live_sessions = 0
 """How many sessions are open in this process; 0 lets every hook return after one comparison."""
 _live_lock = threading.Lock()
 _implicit: Callable[[bool], tuple[Session, Place] | None] | None = None
+_may_open: Callable[[], bool] | None = None
 _suppressed: Callable[[], bool] | None = None
 
 
@@ -107,17 +108,23 @@ def active_for_declared() -> tuple[Session, Place] | None:
 
 
 def opens_implicit_runs() -> bool:
-    """Whether a model call outside any run may open one."""
-    return _implicit is not None and not (_suppressed is not None and _suppressed())
+    """Whether a model call outside any run may open one here: where none may, nobody need look whether it is one."""
+    return _may_open is not None and _may_open() and not (_suppressed is not None and _suppressed())
 
 
 def set_call_context(
-    *, implicit: Callable[[bool], tuple[Session, Place] | None] | None, suppressed: Callable[[], bool] | None
+    *,
+    implicit: Callable[[bool], tuple[Session, Place] | None] | None,
+    suppressed: Callable[[], bool] | None,
+    may_open: Callable[[], bool] | None = None,
 ) -> None:
-    """Set what `active_for_call` asks: who opens implicit runs, and whether the running code is an exporter's."""
-    global _implicit, _suppressed
+    """Set what `active_for_call` asks: who finds and opens implicit runs, whether the running code is an exporter's,
+    and whether a run may be opened for it.
+    """
+    global _implicit, _suppressed, _may_open
     _implicit = implicit
     _suppressed = suppressed
+    _may_open = may_open
 
 
 class Answerer(Protocol):
@@ -196,8 +203,7 @@ class Session:
         self._named = {key: self._given(cell) for key, cell in mode.named.items()}
         self._late: set[Place] = set()
         self.strand = root_strand()
-        bulk = [mode.cells[kind, None] for kind in Kind if kind.is_bulk and (kind, None) in mode.cells]
-        self.reads_live = all(cell[0] is AnswerSource.LIVE for cell in bulk)
+        self.reads_live = mode.reads_live
 
     def begin(
         self,

@@ -56,6 +56,10 @@ class ImplicitRuns:
             session = self._open_trace_run(context.trace_id)
         return None if session is None or session.closed else (session, session.root)
 
+    def may_open(self) -> bool:
+        """Whether a run may be opened for the running code: with tracing, one of the trace that it is in."""
+        return self._process_run or _get_current_span().get_span_context().is_valid
+
     def root_ended(self, trace_id: int) -> None:
         """The local root span of a trace ended: so does its run."""
         with self._lock:

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF
 
 import otel_agent_replay as replay
 from otel_agent_replay.boundary.crossing import Place, WholeAnswer
-from otel_agent_replay.boundary.http_exchange import SentRequest, begin_exchange
+from otel_agent_replay.boundary.http_exchange import SentRequest, begin_exchange, here_for_http
 from otel_agent_replay.boundary.policy import EXACT
 from otel_agent_replay.boundary.runs import RunRequest, run_factory
 from otel_agent_replay.boundary.session import active, active_for_call, set_call_context
@@ -245,6 +245,21 @@ def test_the_run_of_a_trace_ends_with_its_local_root(traced):
 
 
 # --- what an agent says of itself ---
+
+
+def test_an_http_call_is_looked_at_only_where_a_run_may_begin_with_it(traced):
+    """In a span of a traced service one may; outside every span, and where nothing is recorded, it is nobody's."""
+    _, _, provider = traced
+    implicit = ImplicitRuns(run_factory(), process_run=False)
+    set_call_context(implicit=implicit.current, suppressed=None, may_open=implicit.may_open)
+    try:
+        assert here_for_http() is None
+        with provider.get_tracer("service").start_as_current_span("handle"):
+            assert here_for_http() == (None, None)
+    finally:
+        set_call_context(implicit=None, suppressed=None)
+    with provider.get_tracer("service").start_as_current_span("handle"):
+        assert here_for_http() is None
 
 
 def test_a_step_is_a_scope_around_what_crosses_in_it(journal):
